@@ -119,7 +119,7 @@ func checkTypeName(name string) error {
 		return errors.New("the name is empty")
 	case !utf8.ValidString(name):
 		return errors.New("the name is not valid UTF-8")
-	case !encodedFits(name, MaxTypeName):
+	case encodedLen(name) > MaxTypeName:
 		return fmt.Errorf("the name is longer than %d bytes", MaxTypeName)
 	}
 	return nil
@@ -127,14 +127,7 @@ func checkTypeName(name string) error {
 
 // CallIDFits reports whether a call id is short enough to be held by a Turn:
 // at most MaxCallID bytes between the quotes of its JSON encoding.
-func CallIDFits(id string) bool { return encodedFits(id, MaxCallID) }
-
-func encodedFits(s string, limit int) bool {
-	if 6*len(s) <= limit { // no byte needs more than \u00xx
-		return true
-	}
-	return len(s) <= limit && len(AppendString(nil, s)) <= limit+len(`""`)
-}
+func CallIDFits(id string) bool { return encodedLen(id) <= MaxCallID }
 
 // TreeRoot returns the RFC 6962 root of the tree with the given compact range;
 // of the empty tree for an empty range.

@@ -1,0 +1,49 @@
+package segment
+
+import (
+	"bytes"
+	"iter"
+)
+
+// Lines iterates over the lines of raw, the content of one or more frames, each
+// without its LF and as a part of raw. An empty line and a missing last LF are
+// ErrCorrupt, which ends the iteration; its text says at which byte.
+func Lines(raw []byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for at := 0; at < len(raw); {
+			n, err := lineEnd(raw, at)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(raw[at:n:n], nil) {
+				return
+			}
+			at = n + 1
+		}
+	}
+}
+
+// countLines counts the lines of raw as Lines would.
+func countLines(raw []byte) (count int64, err error) {
+	for at := 0; at < len(raw); count++ {
+		n, err := lineEnd(raw, at)
+		if err != nil {
+			return 0, err
+		}
+		at = n + 1
+	}
+	return count, nil
+}
+
+// lineEnd returns where the LF of the line is that begins at byte at.
+func lineEnd(raw []byte, at int) (int, error) {
+	switch n := bytes.IndexByte(raw[at:], '\n'); n {
+	case -1:
+		return 0, corruptf("the last line, at byte %d, does not end with a line feed", at)
+	case 0:
+		return 0, corruptf("an empty line at byte %d", at)
+	default:
+		return at + n, nil
+	}
+}
