@@ -121,9 +121,7 @@ func parseEnvelope(text []byte) (envelope, *EventError) {
 	r := readJSON(text)
 	defer r.release()
 	if err := env.read(r, text); err != nil {
-		if err.Type == "" {
-			err.Type = env.typ
-		}
+		err.Type = env.typ
 		return env, err
 	}
 	return env, nil
@@ -137,13 +135,13 @@ func (env *envelope) read(r *jsonReader, text []byte) *EventError {
 		return invalid("", "not a JSON object")
 	}
 	if _, err := r.dec.ReadToken(); err != nil {
-		return notJSON(err)
+		return notJSON(text, err)
 	}
 	var seen member
 	for r.dec.PeekKind() != '}' {
 		literal, err := r.dec.ReadValue()
 		if err != nil {
-			return notJSON(err)
+			return notJSON(text, err)
 		}
 		m, reason := r.member(literal)
 		if reason == nil && seen&m != 0 {
@@ -155,14 +153,14 @@ func (env *envelope) read(r *jsonReader, text []byte) *EventError {
 		seen |= m
 		value, err := r.dec.ReadValue()
 		if err != nil {
-			return notJSON(err)
+			return notJSON(text, err)
 		}
 		if reason := env.set(r, m, value, int(r.dec.InputOffset())); reason != nil {
 			return reason
 		}
 	}
 	if _, err := r.dec.ReadToken(); err != nil {
-		return notJSON(err)
+		return notJSON(text, err)
 	}
 	if end := int(r.dec.InputOffset()); end != len(text) {
 		return invalid("", "the event's object ends at byte %d, but the line goes on", end)
@@ -310,17 +308,42 @@ func printable(c rune) rune {
 	return utf8.RuneError
 }
 
-// notJSON turns a decoder's error into a reason. The decoder's own text is not
-// used as a whole: it names a path into data, which may be as long as data.
-func notJSON(err error) *EventError {
-	var syntax *jsontext.SyntacticError
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+// notJSON turns a decoder's error about text into a reason. The decoder's own
+// message is not used as a whole: it names a path into data, which may be as
+// long as data.
+func notJSON(text []byte, err error) *EventError {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return invalid("", "the JSON text ends too early")
-	case errors.As(err, &syntax) && syntax.Err != nil:
-		return invalid("", "not JSON: %s at byte %d", strings.Map(printable, syntax.Err.Error()), syntax.ByteOffset)
 	}
-	return invalid("", "not JSON: %s", strings.Map(printable, err.Error()))
+	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
+	if !ok || syntax.Err == nil {
+		return invalid("", "not JSON: %s", strings.Map(printable, err.Error()))
+	}
+	at := min(int(syntax.ByteOffset), len(text)-1)
+	if depth(text[:at+1]) > MaxDepth {
+		return invalid("", "objects and arrays nest more than %d deep", MaxDepth)
+	}
+	return invalid("", "not JSON: %s at byte %d", strings.Map(printable, syntax.Err.Error()), at)
+}
+
+// depth is how many objects and arrays are open at the end of a beginning of
+// JSON text.
+func depth(text []byte) int {
+	open, inString := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{', c == '[':
+			open++
+		case c == '}', c == ']':
+			open--
+		}
+	}
+	return open
 }
 
 // invalidUTF8 is the offset of the first byte of text that is not UTF-8.

@@ -60,7 +60,7 @@ func PrepareBatch(raw [][]byte, now int64, lim Limits) ([]Pending, error) {
 	}
 	total := 0
 	for _, r := range raw {
-		total += len(r)
+		total += min(len(r), lim.maxEvent())
 	}
 	var err *EventError
 	arena := make([]byte, 0, total) // one allocation for all lines

@@ -1,0 +1,104 @@
+package segment
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// chunkEvent is an event of the most frequent type, of the usual 200 bytes.
+const chunkEvent = `{"type":"assistant/chunk","seq":4211,"time":1785403668212,"data":{"turn":3,"step":2,` +
+	`"chunk":{"type":"text-delta","index":0,"text":"the manifest names segments, never keys, so it cannot point elsewhere, "}}}`
+
+// stripped is chunkEvent as a caller writes it who leaves seq and time to the log.
+var stripped = strings.NewReplacer(`"seq":4211,`, "", `"time":1785403668212,`, "").Replace(chunkEvent)
+
+func assistantMessage(text, calls int) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, `{"type":"assistant/message","seq":9,"time":1,"data":{"turn":1,"step":1,"message":{"id":"m","role":"assistant",`+
+		`"content":[{"type":"text","text":%q}`, strings.Repeat("x", text))
+	for i := range calls {
+		fmt.Fprintf(&b, `,{"type":"tool-call","id":"call-%d","name":"bash","arguments":"{\"cmd\":\"ls -l\"}"}`, i)
+	}
+	b.WriteString(`],"source":{"kind":"model","provider":"p","model":"m"}}},"surfaceOp":"append"}`)
+	return b.Bytes()
+}
+
+func BenchmarkParseEvent(b *testing.B) {
+	for name, line := range map[string][]byte{
+		"200B": []byte(chunkEvent),
+		"1MiB": assistantMessage(1<<20, 1),
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(line)))
+			for b.Loop() {
+				if _, err := ParseEvent(line, Limits{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkPrepare includes Assign.
+func BenchmarkPrepare(b *testing.B) {
+	for name, line := range map[string]string{"complete": chunkEvent, "assigned": stripped} {
+		b.Run(name, func(b *testing.B) {
+			raw := []byte(line)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(raw)))
+			for b.Loop() {
+				p, err := Prepare(raw, 1, Limits{})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := p.Assign(4211); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkPrepareBatch(b *testing.B) {
+	batch := make([][]byte, 25)
+	for i := range batch {
+		batch[i] = []byte(stripped)
+	}
+	b.ReportAllocs()
+	b.SetBytes(int64(len(batch) * len(stripped)))
+	for b.Loop() {
+		pending, err := PrepareBatch(batch, 1, Limits{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for i := range pending {
+			if _, err := pending[i].Assign(int64(i)); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkProject(b *testing.B) {
+	for name, line := range map[string][]byte{
+		"chunk":   []byte(chunkEvent),
+		"turn":    []byte(`{"type":"turn/start","seq":0,"time":1,"data":{"turn":1}}`),
+		"message": assistantMessage(500, 2),
+		"result":  []byte(`{"type":"tool/result","seq":0,"time":1,"data":{"turn":1,"step":1,"message":{"id":"m","role":"user","source":{"kind":"tool","callId":"call-1"},"content":[{"type":"tool-result","toolCallId":"call-1","content":[{"type":"text","text":"ok"}]}]}}}`),
+	} {
+		e, err := ParseEvent(line, Limits{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(line)))
+			for b.Loop() {
+				Project(e)
+			}
+		})
+	}
+}
