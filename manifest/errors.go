@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+
+	"github.com/s3log/s3log/backend/objstore"
 )
 
 // What can become of work on a log. Damage, newer formats and faulty events
@@ -32,9 +34,13 @@ var (
 	ErrDeleted = errors.New("log was deleted")
 	// ErrUnsupportedStore: the store does not do what a log needs, above all
 	// honour conditions on writes.
-	ErrUnsupportedStore = errors.New("store not supported")
+	ErrUnsupportedStore = objstore.ErrUnsupported
 	// ErrDenied: these credentials may not do this.
-	ErrDenied = errors.New("access denied")
+	ErrDenied = objstore.ErrDenied
+
+	// ErrStaleUpload: a segment may not be named by this commit (rule of names);
+	// it is left to the collector and what it held is encoded anew.
+	ErrStaleUpload = errors.New("upload does not fit this commit")
 )
 
 // OpError is the error of an operation on a log.

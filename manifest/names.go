@@ -23,9 +23,6 @@ const (
 const (
 	// MaxID is the longest id of a log, in bytes.
 	MaxID = 1024
-	// MaxSeq is the greatest seq, and the bound of every integer that is stored:
-	// what a double holds exactly.
-	MaxSeq = 1<<53 - 1
 
 	manifestSuffix = ".json"
 	segmentSuffix  = ".jsonl.zst"
@@ -185,7 +182,7 @@ func (n Nonce) String() string { return hex.EncodeToString(n[:]) }
 
 // Name is the name of a segment, unique within its log. Names are comparable.
 type Name struct {
-	First int64  // seq of the first event, 0 … MaxSeq
+	First int64  // seq of the first event, 0 … segment.MaxSeq
 	Epoch uint32 // epoch of the commit that was to name it
 	Nonce Nonce
 }
@@ -230,7 +227,7 @@ func parseName(s string) (n Name, ok bool) {
 		}
 		n.First = n.First*10 + int64(s[i]-'0')
 	}
-	if n.First > MaxSeq || !lowerHex(s[17:25]) || !lowerHex(s[26:42]) {
+	if n.First > segment.MaxSeq || !lowerHex(s[17:25]) || !lowerHex(s[26:42]) {
 		return n, false
 	}
 	epoch, err := strconv.ParseUint(s[17:25], 16, 32)

@@ -50,9 +50,9 @@ type Record struct {
 	Header   []byte   // session header, a raw JSON object without LF; nil if there is none
 	State    LogState
 
-	Revision int64  // raised by one by every commit, the first is 1
-	Epoch    uint32 // raised by takeovers and barriers, never falls, the first is 1
-	Commit   Commit // the newest
+	Revision int64      // raised by one by every commit, the first is 1
+	Epoch    uint32     // raised by takeovers and barriers, never falls, the first is 1
+	Commit   CommitInfo // the newest
 
 	Owner       *Owner     // nil in a void only
 	Generations []Takeover // the newest MaxGenerations, oldest first
@@ -73,8 +73,8 @@ type Record struct {
 	Unknown []byte // members that this version does not know, raw (`"a":1,"b":2`), in the order read
 }
 
-// Commit names one accepted change.
-type Commit struct {
+// CommitInfo names one accepted change.
+type CommitInfo struct {
 	ID       string // fresh UUIDv7 for every commit
 	Writer   string // the handle that made it
 	At       int64  // ms, store clock
