@@ -1,18 +1,20 @@
-package segment
+package segment_test
 
 import (
 	"bytes"
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/s3log/s3log/segment"
 )
 
 // chunkEvent is an event of the most frequent type, of the usual 200 bytes.
 const chunkEvent = `{"type":"assistant/chunk","seq":4211,"time":1785403668212,"data":{"turn":3,"step":2,` +
 	`"chunk":{"type":"text-delta","index":0,"text":"the manifest names segments, never keys, so it cannot point elsewhere, "}}}`
 
-// stripped is chunkEvent as a caller writes it who leaves seq and time to the log.
-var stripped = strings.NewReplacer(`"seq":4211,`, "", `"time":1785403668212,`, "").Replace(chunkEvent)
+// withoutSeqAndTime is chunkEvent as a caller writes it who leaves both to the log.
+var withoutSeqAndTime = strings.NewReplacer(`"seq":4211,`, "", `"time":1785403668212,`, "").Replace(chunkEvent)
 
 func assistantMessage(text, calls int) []byte {
 	var b bytes.Buffer
@@ -34,7 +36,7 @@ func BenchmarkParseEvent(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(line)))
 			for b.Loop() {
-				if _, err := ParseEvent(line, Limits{}); err != nil {
+				if _, err := segment.ParseEvent(line, segment.Limits{}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -44,13 +46,13 @@ func BenchmarkParseEvent(b *testing.B) {
 
 // BenchmarkPrepare includes Assign.
 func BenchmarkPrepare(b *testing.B) {
-	for name, line := range map[string]string{"complete": chunkEvent, "assigned": stripped} {
+	for name, line := range map[string]string{"complete": chunkEvent, "assigned": withoutSeqAndTime} {
 		b.Run(name, func(b *testing.B) {
 			raw := []byte(line)
 			b.ReportAllocs()
 			b.SetBytes(int64(len(raw)))
 			for b.Loop() {
-				p, err := Prepare(raw, 1, Limits{})
+				p, err := segment.Prepare(raw, 1, segment.Limits{})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -65,12 +67,12 @@ func BenchmarkPrepare(b *testing.B) {
 func BenchmarkPrepareBatch(b *testing.B) {
 	batch := make([][]byte, 25)
 	for i := range batch {
-		batch[i] = []byte(stripped)
+		batch[i] = []byte(withoutSeqAndTime)
 	}
 	b.ReportAllocs()
-	b.SetBytes(int64(len(batch) * len(stripped)))
+	b.SetBytes(int64(len(batch) * len(withoutSeqAndTime)))
 	for b.Loop() {
-		pending, err := PrepareBatch(batch, 1, Limits{})
+		pending, err := segment.PrepareBatch(batch, 1, segment.Limits{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -89,7 +91,7 @@ func BenchmarkProject(b *testing.B) {
 		"message": assistantMessage(500, 2),
 		"result":  []byte(`{"type":"tool/result","seq":0,"time":1,"data":{"turn":1,"step":1,"message":{"id":"m","role":"user","source":{"kind":"tool","callId":"call-1"},"content":[{"type":"tool-result","toolCallId":"call-1","content":[{"type":"text","text":"ok"}]}]}}}`),
 	} {
-		e, err := ParseEvent(line, Limits{})
+		e, err := segment.ParseEvent(line, segment.Limits{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -97,7 +99,7 @@ func BenchmarkProject(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(line)))
 			for b.Loop() {
-				Project(e)
+				segment.Project(e)
 			}
 		})
 	}
