@@ -1,0 +1,136 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/seedpath"
+)
+
+// Backend writes logs, and reads them. It may be shared by all goroutines of a
+// process; a log that one goroutine appends to is best opened once and shared,
+// since every handle is a writer of its own and fences the one before.
+type Backend struct {
+	*Reader
+	store objstore.Store
+	// merging bounds the memory of merges: one at a time per Backend.
+	merging chan struct{}
+}
+
+// New makes a Backend on a store. It sends nothing.
+func New(store objstore.Store, opt Options) *Backend {
+	return &Backend{Reader: NewReader(store, opt), store: store, merging: make(chan struct{}, 1)}
+}
+
+// Create opens a handle on a new log. It sends nothing: the log begins to exist
+// with the first append, whose commit holds header and events together. That
+// append fails with ErrExists where a log of this id is there already, unless
+// OrAdopt is set.
+func (b *Backend) Create(id string, opt CreateOptions) (*Log, error) {
+	if err := manifest.CheckID(id); err != nil {
+		return nil, argError("create", id, "%w", err)
+	}
+	header, created, err := checkHeader(opt.Header)
+	if err != nil {
+		return nil, argError("create", id, "header: %w", err)
+	}
+	w := b.writer()
+	birth := manifest.Birth{Log: id, Header: header, Types: opt.Types, Activity: created}
+	open := seedpath.Fresh(w, birth)
+	if opt.OrAdopt {
+		open = seedpath.FreshOrAdopt(w, birth, seedpath.AdoptOptions(opt.AdoptOptions))
+	}
+	// What can be refused without looking at the store is refused now.
+	if _, err := open(nil, b.now()); err != nil {
+		return nil, opError("create", id, err)
+	}
+	return b.newLog(id, w, open, manifest.Head{}), nil
+}
+
+// Adopt opens a handle on a log that is there, to append where it stands: the
+// next generation, without closers and without a boundary. It costs one GET and
+// owns nothing before its first append has been committed. Errors: ErrNotFound,
+// ErrDeleted, ErrHeld, and those of reading a manifest.
+func (b *Backend) Adopt(ctx context.Context, id string, opt AdoptOptions) (*Log, error) {
+	head, err := b.load(ctx, id)
+	if err != nil {
+		return nil, opError("adopt", id, err)
+	}
+	w := b.writer()
+	open := seedpath.Adopt(w, seedpath.AdoptOptions(opt))
+	if _, err := open(head.Record, b.now()); err != nil {
+		return nil, opError("adopt", id, err)
+	}
+	return b.newLog(id, w, open, head), nil
+}
+
+func (b *Backend) writer() manifest.Writer { return manifest.NewWriter(b.opt.Label, b.opt.Software) }
+
+func (b *Backend) commitOptions() manifest.Options {
+	return manifest.Options{Clock: &b.clock, MinBackoff: b.opt.MinBackoff, MaxBackoff: b.opt.MaxBackoff}
+}
+
+// Decision is what became of a commit whose outcome was unknown.
+type Decision struct {
+	Receipt
+	Committed bool
+}
+
+// Decide settles an unknown outcome for good: after it returns, the commit that
+// the token names is in the log or can never get there. Where only a write can
+// settle it, it takes the log over (generation kind "decide", released at once),
+// or puts a void in the place of a create; it writes nothing where the log has
+// moved on. A keyed append that was committed by a repetition counts as
+// committed, with that receipt. The error is ErrOutcomeUnknown where more than
+// 64 takeovers have passed since and nobody can tell any more.
+func (b *Backend) Decide(ctx context.Context, token string) (Decision, error) {
+	in, err := manifest.ParseToken(token)
+	if err != nil {
+		return Decision{}, &OpError{Op: "decide", Seq: -1, Err: err, Hint: "pass the token exactly as it was printed"}
+	}
+	set, err := manifest.Settle(ctx, b.store, in, b.writer(), b.commitOptions())
+	if err != nil {
+		return Decision{}, opError("decide", in.Log, err)
+	}
+	d := Decision{Committed: set.Verdict.Landed(), Receipt: Receipt{Log: in.Log, First: in.Start}}
+	if r := set.Head.Record; r != nil {
+		d.place(r)
+	}
+	if d.Committed {
+		d.Count = in.End - in.Start
+		return d, nil
+	}
+	for _, k := range in.Keys {
+		if e, found, err := set.Head.Record.LookupKey(k.Key, k.Digest); found && err == nil && len(in.Keys) == 1 {
+			d.Committed, d.Duplicate, d.First, d.Count = true, true, e.First, e.Count
+			return d, nil
+		}
+	}
+	switch set.Verdict {
+	case manifest.Unknown:
+		return d, &OpError{Op: "decide", Log: in.Log, Seq: in.Start, Err: fmt.Errorf("%w: the log has moved on too far to tell", ErrOutcomeUnknown),
+			Hint: "look for the events themselves (`s3logctl cat --from SEQ`)"}
+	case manifest.Gone:
+		return d, &OpError{Op: "decide", Log: in.Log, Seq: -1, Err: fmt.Errorf("%w: its manifest was removed", ErrNotFound)}
+	}
+	return d, nil
+}
+
+// fencedOrNil reports who owns the log where that is not w.
+func fencedOrNil(r *manifest.Record, w string) error {
+	if r == nil || r.Owner == nil || r.Owner.Writer == w {
+		return nil
+	}
+	if r.State == manifest.StateDeleted {
+		return ErrDeleted
+	}
+	return manifest.FencedError(r, w)
+}
+
+// isCommitError finds what is known about a commit that failed.
+func isCommitError(err error) (*manifest.CommitError, bool) {
+	return errors.AsType[*manifest.CommitError](err)
+}

@@ -1,0 +1,408 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/segment"
+)
+
+// run commits what is queued until nothing is left. There is at most one at a
+// time per handle, so that one conditional PUT is in flight, and none while
+// nothing is to be done.
+func (l *Log) run(idle chan struct{}) {
+	defer close(idle)
+	for {
+		ops := l.take()
+		if len(ops) == 0 {
+			return
+		}
+		l.commit(ops)
+	}
+}
+
+// take waits for the linger to pass and takes the next batch off the queue: as
+// much as one commit may hold, and at least one operation. None left ends run.
+func (l *Log) take() []*appendOp {
+	if wait := max(l.b.opt.Linger, l.pace) - time.Since(l.lastRun); wait > 0 && !l.lastRun.IsZero() {
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-l.hurry:
+		}
+		t.Stop()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n, size := 0, int64(0)
+	for n < len(l.queue) && (n == 0 || size+l.queue[n].size <= int64(l.b.opt.MaxBatch)) {
+		size += l.queue[n].size
+		n++
+	}
+	ops := l.queue[:n:n]
+	l.queue = l.queue[n:]
+	if n == 0 {
+		l.running = false
+	}
+	return ops
+}
+
+// commit sends one batch and tells everybody what became of it.
+func (l *Log) commit(ops []*appendOp) {
+	l.mu.Lock()
+	err := l.err
+	l.mu.Unlock()
+	if err != nil {
+		l.finish(ops, func(op *appendOp) { op.err = err })
+		return
+	}
+	l.lastRun = time.Now()
+	// Whoever waits may stop waiting; what was sent is decided all the same.
+	ctx, cancel := context.WithTimeout(context.Background(), l.b.opt.CommitTimeout)
+	defer cancel()
+	c := &batch{l: l, ops: ops}
+	res, err := manifest.Commit(ctx, l.b.store, l.head, c.step, l.b.commitOptions())
+	l.adjustPace(res)
+	if err != nil {
+		l.failed(c, err)
+		return
+	}
+	l.landed(c, res)
+}
+
+// landed takes a commit that is in the log, or that needed no write.
+func (l *Log) landed(c *batch, res manifest.Result) {
+	l.head = res.Head
+	var sticky error
+	if res.Proposal != nil {
+		l.owned = true
+		l.used(c)
+		if res.Head.Record.Commit.ID == res.Proposal.Record.Commit.ID {
+			l.tail, l.tailOf = c.tail, res.Proposal.Record.Commit.ID
+		}
+		if res.Fenced {
+			sticky = fencedOrNil(res.Head.Record, l.w.ID)
+		}
+	}
+	l.mu.Lock()
+	if r := res.Head.Record; r != nil {
+		l.next = r.Next
+	}
+	if sticky != nil {
+		l.err = sticky
+	}
+	l.mu.Unlock()
+	l.finish(c.ops, func(op *appendOp) {
+		out := c.out[op]
+		op.receipt, op.err = out.receipt, out.err
+		if op.err != nil {
+			return
+		}
+		at := res.Head.Record
+		if res.Proposal != nil {
+			at = res.Proposal.Record
+		}
+		op.receipt.Log = l.id
+		if at != nil {
+			op.receipt.place(at)
+		}
+	})
+	if sticky == nil {
+		l.startBackground()
+	}
+}
+
+// failed takes a commit that is not in the log, or of which it is not known. It
+// ends the handle: what was to come after it must not land without it.
+func (l *Log) failed(c *batch, err error) {
+	head := c.base
+	if ce, ok := isCommitError(err); ok && ce.Head.Record != nil {
+		head = ce.Head
+	}
+	l.mu.Lock()
+	l.err = err
+	rest := l.queue
+	l.queue = nil
+	l.mu.Unlock()
+	l.finish(c.ops, func(op *appendOp) {
+		out, settled := c.out[op]
+		if settled && out.err != nil {
+			op.err = out.err // its own fault, found before anything was sent
+			return
+		}
+		// Step 2 of the decision procedure: a key that is in the log settles a
+		// keyed append, whatever became of this commit.
+		if e, found, kerr := head.Record.LookupKey(op.key, op.digest); found {
+			if op.err = kerr; kerr == nil {
+				op.receipt = Receipt{Log: l.id, First: e.First, Count: e.Count, Duplicate: true}
+				op.receipt.place(head.Record)
+			}
+			return
+		}
+		op.err = err
+	})
+	l.finish(rest, func(op *appendOp) { op.err = fmt.Errorf("not sent, since an append before it failed: %w", err) })
+}
+
+func (l *Log) finish(ops []*appendOp, set func(*appendOp)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, op := range ops {
+		set(op)
+		close(op.done)
+	}
+}
+
+// adjustPace makes batches wider while the store asks for fewer requests.
+func (l *Log) adjustPace(res manifest.Result) {
+	switch {
+	case res.Throttled > 0:
+		l.pace = min(max(2*l.pace, 100*time.Millisecond), 5*time.Second)
+	case l.pace > 0 && res.Attempts > 0:
+		if l.pace /= 2; l.pace < 10*time.Millisecond {
+			l.pace = 0
+		}
+	}
+}
+
+// batch is one commit in the making. Its step is called anew after every
+// rebase, with everything derived anew from what is there then.
+type batch struct {
+	l    *Log
+	ops  []*appendOp
+	out  map[*appendOp]outcome
+	base manifest.Head
+	tail tail // after this commit
+	sent bool
+	// What the commit names beside its own events.
+	sealed, merged *prepared
+}
+
+type outcome struct {
+	receipt Receipt
+	err     error
+}
+
+// errAbandoned ends a handle whose caller has left with a token, when the commit
+// of that token did not land. Trying again would put the events into the log
+// after somebody was told that they are not in it.
+var errAbandoned = errors.New("not committed; its caller did not wait, so it was not tried again")
+
+func (c *batch) step(ctx context.Context, base manifest.Head) (*manifest.Proposal, error) {
+	l := c.l
+	c.base = base
+	if err := l.follow(base.Record); err != nil {
+		return nil, err
+	}
+	if c.sent && c.anyCancelled() {
+		return nil, errAbandoned
+	}
+	for {
+		p, err := c.propose(ctx, base.Record)
+		if errors.Is(err, manifest.ErrStaleUpload) && (c.sealed != nil || c.merged != nil) {
+			l.forget(c) // prepared for a version that is gone: an orphan for gc
+			continue
+		}
+		if err != nil || p == nil {
+			return nil, err
+		}
+		if c.send(&p.Intent) {
+			return p, nil
+		}
+		// Somebody took an append back while we were at it.
+	}
+}
+
+// send marks the operations as sent, unless one that the proposal holds was
+// cancelled: then the proposal must be made again without it.
+func (c *batch) send(in *manifest.Intent) bool {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	for _, op := range c.ops {
+		if _, in := c.out[op]; in && op.cancelled && !c.sent {
+			return false
+		}
+	}
+	for _, op := range c.ops {
+		if _, held := c.out[op]; held {
+			op.intent = in
+		}
+	}
+	c.sent = true
+	return true
+}
+
+func (c *batch) anyCancelled() bool {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	for _, op := range c.ops {
+		if op.cancelled && op.intent != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// follow makes the local tail that of base, which is not our own last commit
+// where somebody else committed, or a reply was lost.
+func (l *Log) follow(base *manifest.Record) (err error) {
+	switch {
+	case base == nil || base.State != manifest.StateOpen:
+		l.tail, l.tailOf = tail{}, ""
+		return nil
+	case l.tailOf == base.Commit.ID:
+		return nil
+	}
+	if l.tail, err = readTail(l.codec, base); err != nil {
+		return &OpError{Op: "append", Log: l.id, Key: manifest.Key(l.id), Seq: base.TailFirst(), Err: err}
+	}
+	l.tailOf = base.Commit.ID
+	return nil
+}
+
+// begin is the draft that this commit builds on.
+func (l *Log) begin(base *manifest.Record, at int64) (*manifest.Draft, error) {
+	if l.owned || base != nil && base.Owner != nil && base.Owner.Writer == l.w.ID {
+		return manifest.Continue(base, l.w, at)
+	}
+	return l.open(base, at)
+}
+
+// propose builds the next manifest, or nil if there is nothing to write.
+func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.Proposal, error) {
+	l := c.l
+	at := l.b.now()
+	d, err := l.begin(base, at)
+	if err != nil {
+		return nil, err
+	}
+	lines, count, err := c.fill(d)
+	if err != nil {
+		return nil, err
+	}
+	release, seal := c.asked()
+	if !l.owned && count == 0 {
+		release, seal = false, false // nothing is ours to release
+	}
+	if count == 0 && !release && (!seal || l.tail.next() == l.tail.first) {
+		return nil, nil
+	}
+	t, err := c.nameSealed(d, l.tail)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.nameMerged(ctx, d, at); err != nil {
+		return nil, err
+	}
+	limit := sealHard
+	if l.b.opt.Foreground {
+		limit = sealSoft
+	}
+	// What surely is too much is not compressed twice.
+	big := t.raw()+len(lines) > maxTailRaw
+	next := t
+	if !big {
+		if next, err = t.add(l.codec, lines, count); err != nil {
+			return nil, err
+		}
+	}
+	if big || seal || next.over(limit) {
+		if l.sealer.running() && !big && !seal {
+			l.sealer.wait(ctx) // it takes most of the tail off our hands
+			return c.propose(ctx, base)
+		}
+		if next, err = l.sealNow(ctx, d, t, lines, count); err != nil {
+			return nil, err
+		}
+	}
+	d.SetTail(next.bytes())
+	if release {
+		d.Release()
+	}
+	p, err := d.Finish()
+	if err != nil {
+		return nil, err
+	}
+	c.tail = next
+	return p, nil
+}
+
+// fill adds the events of all operations that may go ahead, in order, and notes
+// for each what it will be told if the commit lands.
+func (c *batch) fill(d *manifest.Draft) (lines []byte, count int64, err error) {
+	c.out = make(map[*appendOp]outcome, len(c.ops))
+	for _, op := range c.ops {
+		if c.gone(op) {
+			continue
+		}
+		e, found, kerr := d.LookupKey(op.key, op.digest)
+		first := d.Next()
+		switch {
+		case kerr != nil:
+			c.out[op] = outcome{err: kerr}
+			continue
+		case found:
+			c.out[op] = outcome{receipt: Receipt{First: e.First, Count: e.Count, Duplicate: true}}
+			continue
+		case op.expect != nil && *op.expect != first:
+			c.out[op] = outcome{err: fmt.Errorf("%w: the log continues at %d, %d was expected", segment.ErrSeqMismatch, first, *op.expect)}
+			continue
+		}
+		if err := op.fits(first); err != nil {
+			c.out[op] = outcome{err: err}
+			continue
+		}
+		for i := range op.events {
+			ev, err := op.events[i].Assign(d.Next())
+			if err != nil {
+				return nil, 0, err
+			}
+			d.Append(ev)
+			lines = append(append(lines, ev.Line...), '\n')
+		}
+		n := int64(len(op.events))
+		count += n
+		if op.key != "" && n > 0 {
+			d.Keyed(manifest.KeyEntry{Key: op.key, First: first, Count: n, Digest: op.digest})
+		}
+		c.out[op] = outcome{receipt: Receipt{First: first, Count: n}}
+	}
+	return lines, count, nil
+}
+
+// gone reports whether nobody waits for an operation that was never sent.
+func (c *batch) gone(op *appendOp) bool {
+	c.l.mu.Lock()
+	defer c.l.mu.Unlock()
+	return op.cancelled && op.intent == nil
+}
+
+// fits checks the seqs that the caller gave: PrepareBatch has seen that they
+// are contiguous, so the first one tells.
+func (op *appendOp) fits(first int64) error {
+	if len(op.events) == 0 {
+		return nil
+	}
+	if _, err := op.events[0].Assign(first); err != nil {
+		var ee *segment.EventError
+		if errors.As(err, &ee) {
+			ee.Index = 0
+		}
+		return err
+	}
+	return nil
+}
+
+// asked tells what the operations want done beside their events.
+func (c *batch) asked() (release, seal bool) {
+	for _, op := range c.ops {
+		if out, in := c.out[op]; in && out.err == nil {
+			release = release || op.last
+			seal = seal || op.seal
+		}
+	}
+	return release, seal
+}

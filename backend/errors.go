@@ -1,0 +1,104 @@
+package backend
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/segment"
+)
+
+// The errors that a caller meets, wherever they are defined. Every error of this
+// package that concerns a log is an *OpError around one of them or around what
+// the store said.
+var (
+	ErrNotFound           = manifest.ErrNotFound           // no such log
+	ErrExists             = manifest.ErrExists             // it is there already, or holds other events
+	ErrFenced             = manifest.ErrFenced             // another writer took over; says who and at which seq
+	ErrHeld               = manifest.ErrHeld               // its owner has not let go
+	ErrOutcomeUnknown     = manifest.ErrOutcomeUnknown     // committed or not: ask Decide with Token
+	ErrKeyConflict        = manifest.ErrKeyConflict        // the key was used for other events
+	ErrCorrupt            = segment.ErrCorrupt             // stored bytes are not what was written
+	ErrMissing            = manifest.ErrMissing            // an object that the manifest names is not there
+	ErrRolledBack         = manifest.ErrRolledBack         // older than what this reader saw before
+	ErrUnsupportedVersion = segment.ErrUnsupportedVersion  // written by a newer s3log
+	ErrUnsupportedStore   = manifest.ErrUnsupportedStore   // the store does not honour conditions
+	ErrDenied             = manifest.ErrDenied             // these credentials may not
+	ErrSeqMismatch        = segment.ErrSeqMismatch         // the log does not continue at that seq
+	ErrInvalidEvent       = segment.ErrInvalidEvent        // breaks the rules of the envelope
+	ErrTooLarge           = segment.ErrTooLarge            // beyond a limit
+	ErrDeleted            = manifest.ErrDeleted            // deleted; the id stays taken
+	ErrClosed             = errors.New("handle is closed") // Close was called
+)
+
+// OpError says which operation on which log and object failed, at which seq,
+// and what can be done.
+type OpError = manifest.OpError
+
+// Token is the text that settles an unknown outcome: pass it to Decide, or to
+// `s3logctl decide`, from any process. It is empty for every other error.
+func Token(err error) string {
+	if !errors.Is(err, ErrOutcomeUnknown) {
+		return ""
+	}
+	if ce, ok := errors.AsType[*manifest.CommitError](err); ok {
+		return ce.Intent.Token()
+	}
+	return ""
+}
+
+// opError wraps an error for one log, unless that was done below.
+func opError(op, id string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if oe, ok := errors.AsType[*OpError](err); ok && oe.Log == id {
+		if _, direct := err.(*OpError); direct {
+			return err
+		}
+	}
+	return &OpError{Op: op, Log: id, Seq: -1, Err: err, Hint: hint(err)}
+}
+
+// hint says what the person who reads the error can do.
+func hint(err error) string {
+	if oe, ok := errors.AsType[*OpError](err); ok && oe.Hint != "" {
+		return oe.Hint
+	}
+	if se, ok := errors.AsType[*objstore.Error](err); ok && se.Hint != "" {
+		return se.Hint
+	}
+	for _, h := range hints {
+		if errors.Is(err, h.err) {
+			return h.text
+		}
+	}
+	return ""
+}
+
+var hints = []struct {
+	err  error
+	text string
+}{
+	{ErrOutcomeUnknown, "settle it with the token (`s3logctl decide TOKEN`), or repeat the append with the same key"},
+	{ErrFenced, "another writer owns the log now; nothing more of this one is accepted. Open the log anew to go on after the other's events, or fork it"},
+	{ErrHeld, "wait until its owner lets go, or take it over on purpose (--take-over)"},
+	{ErrExists, "open it to append, or choose another id"},
+	{ErrNotFound, "check the id and the store; `s3logctl ls` shows the logs of a store"},
+	{ErrDeleted, "the id of a deleted log stays taken; choose another"},
+	{ErrKeyConflict, "use a new key for new events"},
+	{ErrSeqMismatch, "look at the log's next seq (`s3logctl info`) and decide again"},
+	{ErrUnsupportedVersion, "use a newer s3log"},
+	{ErrUnsupportedStore, "this store cannot be written to safely; reading stays possible"},
+	{ErrDenied, "check the credentials and the bucket's policies"},
+	{ErrCorrupt, "`s3logctl verify` names everything that is damaged; restore the object from a backup or an older version"},
+}
+
+func closedError(op, id string) error {
+	return &OpError{Op: op, Log: id, Seq: -1, Err: ErrClosed}
+}
+
+func argError(op, id, format string, args ...any) error {
+	return &OpError{Op: op, Log: id, Seq: -1, Err: fmt.Errorf(format, args...)}
+}

@@ -1,0 +1,61 @@
+package backend
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/segment"
+)
+
+// checkHeader accepts a session header: one JSON object, kept as it is except
+// that white space around it is cut and raw newlines are dropped. It also finds
+// createdAt, ms, if the header has one as a plain non-negative integer.
+func checkHeader(raw []byte) (header []byte, createdAt *int64, err error) {
+	header = bytes.Trim(raw, " \t\r\n")
+	if len(header) == 0 {
+		return nil, nil, nil
+	}
+	header = bytes.ReplaceAll(header, []byte{'\n'}, nil)
+	if len(header) > manifest.MaxHeader {
+		return nil, nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", segment.ErrTooLarge, len(header), manifest.MaxHeader)
+	}
+	if !utf8.Valid(header) {
+		return nil, nil, fmt.Errorf("%w: not valid UTF-8", segment.ErrInvalidEvent)
+	}
+	// Lone surrogate escapes and repeated names are the caller's business.
+	dec := jsontext.NewDecoder(bytes.NewReader(header), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	if dec.PeekKind() != '{' {
+		return nil, nil, fmt.Errorf("%w: it must be one JSON object", segment.ErrInvalidEvent)
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", segment.ErrInvalidEvent, err)
+	}
+	for dec.PeekKind() != '}' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", segment.ErrInvalidEvent, err)
+		}
+		key := name.String()
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, nil, fmt.Errorf("%w: %w", segment.ErrInvalidEvent, err)
+		}
+		if key == "createdAt" {
+			if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n >= 0 && n <= segment.MaxSeq {
+				createdAt = &n
+			}
+		}
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", segment.ErrInvalidEvent, err)
+	}
+	if rest := header[dec.InputOffset():]; len(rest) > 0 {
+		return nil, nil, fmt.Errorf("%w: %d bytes follow the object", segment.ErrInvalidEvent, len(rest))
+	}
+	return header, createdAt, nil
+}

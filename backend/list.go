@@ -1,0 +1,256 @@
+package backend
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/manifest"
+)
+
+// Order is how a listing is sorted.
+type Order string
+
+const (
+	// ByActivity: newest activity first (DESIGN.md §10); logs without one come
+	// last. An object's own modification time only bounds it.
+	ByActivity Order = "activity"
+	// ByModified: newest modification of the manifest first, by whatever commit.
+	ByModified Order = "modified"
+	// ByName: byte order of the escaped ids; the only order that needs no more
+	// memory for more logs.
+	ByName Order = "name"
+)
+
+// ListOptions select and sort a listing. The zero value lists all logs that are
+// not deleted, newest activity first.
+type ListOptions struct {
+	By    Order
+	Limit int // 0: all
+	// Deleted lists tombstones, too.
+	Deleted bool
+}
+
+// Entry is one log of a listing.
+type Entry struct {
+	Log      string // the id; of a long one whose manifest cannot be read, its key
+	State    manifest.LogState
+	Next     int64
+	Activity *int64    // ms; nil if the log has none
+	Modified time.Time // of the manifest
+	Size     int64     // of the manifest
+	// Err is why nothing but Log, Modified and Size is known. Other logs are
+	// listed all the same.
+	Err error
+}
+
+// sortKey is min(activity, modification) in whole seconds.
+func (e *Entry) sortKey() int64 {
+	if e.Activity == nil {
+		return math.MinInt64
+	}
+	return min(floorDiv(*e.Activity, 1000), e.Modified.Unix())
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// headsAhead is how many manifests a listing asks about at a time.
+const headsAhead = 8
+
+// List iterates over the logs of the store: one LIST per thousand, and one HEAD
+// for each log that has to be looked at, which for the newest k by activity is
+// about k as long as modification times are honest. Where a store has lost the
+// metadata, the manifest is read instead. A failure to list is yielded last; a
+// log that cannot be looked at is an entry with Err.
+func (r *Reader) List(ctx context.Context, opt ListOptions) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		if opt.Limit > 0 {
+			left, inner := opt.Limit, yield
+			yield = func(e Entry, err error) bool {
+				left--
+				return inner(e, err) && left > 0
+			}
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		if opt.By == ByName {
+			r.listByName(ctx, opt, yield)
+			return
+		}
+		var all []objstore.Info
+		for info, err := range r.manifests(ctx) {
+			if err != nil {
+				yield(Entry{}, opError("list", "", err))
+				return
+			}
+			all = append(all, info)
+		}
+		slices.SortStableFunc(all, func(a, b objstore.Info) int { return b.Modified.Compare(a.Modified) })
+		r.listNewest(ctx, all, opt, yield)
+	}
+}
+
+// manifests lists the objects that are manifests by their names.
+func (r *Reader) manifests(ctx context.Context) iter.Seq2[objstore.Info, error] {
+	return func(yield func(objstore.Info, error) bool) {
+		for info, err := range r.store.List(ctx, manifest.ManifestPrefix, "") {
+			if _, _, ok := manifest.ParseKey(info.Key); err == nil && !ok {
+				continue
+			}
+			if !yield(info, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+func (r *Reader) listByName(ctx context.Context, opt ListOptions, yield func(Entry, error) bool) {
+	var page []objstore.Info
+	flush := func() bool {
+		for _, ch := range prefetch(ctx, page, headsAhead, r.look) {
+			got := <-ch
+			if got.err != nil {
+				yield(Entry{}, opError("list", "", got.err))
+				return false
+			}
+			if opt.shows(got.value) && !yield(*got.value, nil) {
+				return false
+			}
+		}
+		page = page[:0]
+		return true
+	}
+	for info, err := range r.manifests(ctx) {
+		if err != nil {
+			if flush() {
+				yield(Entry{}, opError("list", "", err))
+			}
+			return
+		}
+		if page = append(page, info); len(page) == 4*headsAhead && !flush() {
+			return
+		}
+	}
+	flush()
+}
+
+// listNewest walks the manifests, newest modification first, and yields an entry
+// as soon as none that is still to come can be before it.
+func (r *Reader) listNewest(ctx context.Context, all []objstore.Info, opt ListOptions, yield func(Entry, error) bool) {
+	waiting := &entryHeap{by: opt.By}
+	for len(all) > 0 || waiting.Len() > 0 {
+		if waiting.Len() > 0 && (len(all) == 0 || waiting.key(0) >= all[0].Modified.Unix()) {
+			if !yield(*heap.Pop(waiting).(*Entry), nil) {
+				return
+			}
+			continue
+		}
+		n := min(headsAhead, len(all))
+		if opt.Limit > 0 {
+			n = min(n, max(1, opt.Limit))
+		}
+		for _, ch := range prefetch(ctx, all[:n], n, r.look) {
+			got := <-ch
+			if got.err != nil {
+				yield(Entry{}, opError("list", "", got.err))
+				return
+			}
+			if opt.shows(got.value) {
+				heap.Push(waiting, got.value)
+			}
+		}
+		all = all[n:]
+	}
+}
+
+func (o ListOptions) shows(e *Entry) bool {
+	switch {
+	case e == nil:
+		return false
+	case e.Err != nil:
+		return true
+	case e.State == manifest.StateVoid:
+		return false
+	}
+	return e.State != manifest.StateDeleted || o.Deleted
+}
+
+// look finds out about one log; nil if it is gone by now. Only the end of ctx is
+// an error.
+func (r *Reader) look(ctx context.Context, info objstore.Info) (*Entry, error) {
+	id, exact, _ := manifest.ParseKey(info.Key)
+	if !exact {
+		id = info.Key // until the manifest says
+	}
+	e := &Entry{Log: id, Modified: info.Modified, Size: info.Size}
+	if exact {
+		head, err := r.store.Head(ctx, info.Key)
+		r.clock.Observe(head.Date)
+		if s, ok := manifest.ParseMetadata(head.Metadata); ok && err == nil {
+			e.State, e.Next, e.Activity = s.State, s.Next, s.Activity
+			return e, nil
+		}
+		if errors.Is(err, objstore.ErrNotExist) {
+			return nil, nil
+		}
+	}
+	head, err := manifest.LoadKey(ctx, r.store, info.Key, manifest.LoadOptions{Clock: &r.clock})
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case errors.Is(err, ErrNotFound):
+		return nil, nil
+	case err != nil:
+		e.Err = err
+		return e, nil
+	}
+	e.Log, e.State, e.Next, e.Activity = head.Record.Log, head.Record.State, head.Record.Next, head.Record.Content.Activity
+	return e, nil
+}
+
+// entryHeap has the entry that is to be listed next on top.
+type entryHeap struct {
+	by   Order
+	list []*Entry
+}
+
+func (h *entryHeap) key(i int) int64 {
+	if h.by == ByModified {
+		return h.list[i].Modified.Unix()
+	}
+	return h.list[i].sortKey()
+}
+
+func (h *entryHeap) Len() int { return len(h.list) }
+
+func (h *entryHeap) Less(i, j int) bool {
+	if c := cmp.Compare(h.key(i), h.key(j)); c != 0 {
+		return c > 0
+	}
+	if h.by == ByModified {
+		if c := h.list[i].Modified.Compare(h.list[j].Modified); c != 0 {
+			return c > 0
+		}
+	}
+	return h.list[i].Log < h.list[j].Log
+}
+
+func (h *entryHeap) Swap(i, j int) { h.list[i], h.list[j] = h.list[j], h.list[i] }
+func (h *entryHeap) Push(e any)    { h.list = append(h.list, e.(*Entry)) }
+func (h *entryHeap) Pop() any {
+	e := h.list[len(h.list)-1]
+	h.list = h.list[:len(h.list)-1]
+	return e
+}

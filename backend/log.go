@@ -1,0 +1,299 @@
+package backend
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/seedpath"
+	"github.com/s3log/s3log/segment"
+)
+
+// Log is a writer's handle on one log. Its methods may be called concurrently:
+// there is one commit in flight at a time, and whatever arrives meanwhile forms
+// the next one, in the order of arrival.
+//
+// A handle whose commit failed is done for: every further append fails with the
+// same error, and nothing after the failed one gets into the log. Open another.
+type Log struct {
+	b    *Backend
+	id   string
+	w    manifest.Writer
+	open seedpath.Opening
+
+	room *semaphore.Weighted // bytes of events that may wait
+
+	mu      sync.Mutex
+	queue   []*appendOp
+	running bool          // run is on its way
+	idle    chan struct{} // closed when run has ended; nil while it never ran
+	err     error         // sticky
+	closed  bool
+	next    int64 // where the log continues, as of the last commit or read
+	hurry   chan struct{}
+
+	// Below: only the goroutine of run, or nobody.
+	head    manifest.Head
+	owned   bool // our first commit has landed
+	codec   *segment.Codec
+	tail    tail
+	tailOf  string // commit id of the manifest that tail belongs to
+	lastRun time.Time
+	pace    time.Duration // raised while the store throttles
+	sealer  job           // moves the tail into a segment
+	merger  job           // joins segments
+
+	bgCtx  context.Context // ends background work at Close
+	bgStop context.CancelFunc
+	bg     sync.WaitGroup
+}
+
+func (b *Backend) newLog(id string, w manifest.Writer, open seedpath.Opening, head manifest.Head) *Log {
+	l := &Log{
+		b: b, id: id, w: w, open: open, head: head,
+		room:  semaphore.NewWeighted(int64(b.opt.MaxQueue)),
+		codec: segment.NewCodec(),
+		hurry: make(chan struct{}, 1),
+	}
+	if head.Record != nil {
+		l.next = head.Record.Next
+	}
+	l.bgCtx, l.bgStop = context.WithCancel(context.Background())
+	return l
+}
+
+// ID is the log's id.
+func (l *Log) ID() string { return l.id }
+
+// Writer is the id of this handle, as the log's generations name it.
+func (l *Log) Writer() string { return l.w.ID }
+
+// Next is the seq at which the log continues, as far as this handle knows.
+func (l *Log) Next() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.next
+}
+
+// Err is why this handle takes no more appends; nil while it does.
+func (l *Log) Err() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// appendOp is one call of Append on its way through the queue. An op without
+// events is a barrier: it is done when everything before it is.
+type appendOp struct {
+	events []segment.Pending
+	size   int64
+	key    string // 16 hex digits, or empty
+	digest string
+	expect *int64
+	last   bool // release the log
+	seal   bool // seal the tail
+
+	// Guarded by Log.mu. The intent of the commit that was sent with it says that
+	// it cannot be taken back any more; cancelled that its caller has gone before.
+	intent    *manifest.Intent
+	cancelled bool
+
+	done    chan struct{} // closed when receipt and err are final
+	receipt Receipt
+	err     error
+}
+
+// MaxAppend bounds the bytes of the events of one append.
+const MaxAppend = segment.MaxFrameRaw / 2
+
+// Append adds events, each one JSON object, to the log, all of them or none, and
+// returns when they are durable: one conditional PUT, and one PUT more where the
+// tail is sealed on the way. An absent time is the local clock's.
+//
+// If ctx ends before the events were sent, they are not in the log and will not
+// be; if it ends later, the error is ErrOutcomeUnknown, with a Token, and the
+// commit is still decided in the background. Errors beside those: ErrInvalidEvent,
+// ErrTooLarge, ErrSeqMismatch and ErrKeyConflict concern this append alone;
+// every other one ends the handle.
+func (l *Log) Append(ctx context.Context, events [][]byte, opt AppendOptions) (Receipt, error) {
+	pending, err := segment.PrepareBatch(events, time.Now().UnixMilli(), l.b.opt.Limits)
+	if err != nil {
+		return Receipt{}, l.fail("append", err)
+	}
+	op := &appendOp{events: pending, expect: opt.ExpectNext, last: opt.Last, done: make(chan struct{})}
+	for i := range pending {
+		op.size += int64(pending[i].Size()) + 1
+	}
+	if op.size > MaxAppend {
+		return Receipt{}, l.fail("append", fmt.Errorf("%w: %d bytes of events in one append, at most %d are allowed", ErrTooLarge, op.size, MaxAppend))
+	}
+	if opt.Key != "" {
+		op.key, op.digest = hash16([]byte(opt.Key)), digest(pending)
+	}
+	return l.submit(ctx, "append", op)
+}
+
+// submit puts an operation into the queue and waits for it.
+func (l *Log) submit(ctx context.Context, name string, op *appendOp) (Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return Receipt{}, l.fail(name, err)
+	}
+	weight := min(op.size, int64(l.b.opt.MaxQueue))
+	if err := l.room.Acquire(ctx, weight); err != nil {
+		return Receipt{}, l.fail(name, fmt.Errorf("waiting for room in the queue: %w", err))
+	}
+	defer l.room.Release(weight)
+	if err := l.enqueue(op); err != nil {
+		return Receipt{}, l.fail(name, err)
+	}
+	select {
+	case <-op.done:
+	case <-ctx.Done():
+		if err := l.abandon(ctx, op); err != nil {
+			return Receipt{}, l.fail(name, err)
+		}
+	}
+	return op.receipt, l.fail(name, op.err)
+}
+
+func (l *Log) fail(op string, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := opError(op, l.id, err)
+	if oe, ok := e.(*OpError); ok && oe.Key == "" {
+		oe.Key = manifest.Key(l.id)
+	}
+	return e
+}
+
+func (l *Log) enqueue(op *appendOp) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return l.err
+	}
+	if l.closed {
+		return ErrClosed
+	}
+	l.push(op)
+	return nil
+}
+
+// push is enqueue without asking; l.mu is held.
+func (l *Log) push(op *appendOp) {
+	if op.last {
+		l.closed = true
+	}
+	l.queue = append(l.queue, op)
+	if !l.running {
+		l.running, l.idle = true, make(chan struct{})
+		go l.run(l.idle)
+	}
+}
+
+// abandon takes an operation back whose caller does not wait any longer. Where
+// it was sent already the outcome is unknown to the caller, who gets the token;
+// the commit goes on. nil means that it was decided after all.
+func (l *Log) abandon(ctx context.Context, op *appendOp) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	select {
+	case <-op.done:
+		return nil
+	default:
+	}
+	op.cancelled = true
+	cause := context.Cause(ctx)
+	if op.intent == nil {
+		return fmt.Errorf("not sent: %w", cause)
+	}
+	return &manifest.CommitError{
+		Verdict: manifest.Unknown, Intent: *op.intent,
+		Err: fmt.Errorf("%w: %w", ErrOutcomeUnknown, cause),
+	}
+}
+
+// Flush returns when every append that was accepted before it has been decided,
+// with the error that ended the handle, if any.
+func (l *Log) Flush(ctx context.Context) error {
+	_, err := l.submit(ctx, "flush", &appendOp{done: make(chan struct{})})
+	return err
+}
+
+// CloseOptions say what Close leaves behind.
+type CloseOptions struct {
+	// Release says that this writer is done, so that the next one need not wait
+	// or ask: one PUT, if this handle owns the log and has not released it.
+	Release bool
+	// Seal moves the tail into a segment: two PUTs.
+	Seal bool
+}
+
+// Close waits until all appends are decided, ends background work and closes the
+// handle. Without options it sends nothing. If ctx ends first, the handle is
+// closed all the same, and what is in flight is decided in the background.
+// The error is the one that ended the handle, if any.
+func (l *Log) Close(ctx context.Context, opt CloseOptions) error {
+	l.mu.Lock()
+	err := l.err
+	var op *appendOp
+	if !l.closed && err == nil {
+		op = &appendOp{last: opt.Release, seal: opt.Seal, done: make(chan struct{})}
+		l.push(op)
+	}
+	l.closed = true
+	idle := l.idle
+	l.mu.Unlock()
+	l.quicken()
+	if op != nil {
+		select {
+		case <-op.done:
+			err = op.err
+		case <-ctx.Done():
+			if err = l.abandon(ctx, op); err == nil {
+				err = op.err
+			}
+		}
+	}
+	l.bgStop()
+	if idle != nil {
+		select {
+		case <-idle:
+			l.bg.Wait()
+		case <-ctx.Done():
+		}
+	}
+	return l.fail("close", err)
+}
+
+// quicken ends a linger.
+func (l *Log) quicken() {
+	select {
+	case l.hurry <- struct{}{}:
+	default:
+	}
+}
+
+// hash16 is how keys and digests are stored: the first 16 hex digits of SHA-256.
+func hash16(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+// digest covers the caller's lines as they were given, before seq and time were
+// assigned, each with an LF.
+func digest(events []segment.Pending) string {
+	h := sha256.New()
+	for i := range events {
+		h.Write(events[i].Line())
+		h.Write([]byte{'\n'})
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}

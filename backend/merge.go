@@ -1,0 +1,163 @@
+package backend
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/segment"
+)
+
+const (
+	// mergeWidth segments of a size class make one of the next.
+	mergeWidth = 4
+	// smallestClass is the upper bound of the first size class in stored bytes;
+	// each further class is mergeWidth times as large.
+	smallestClass = 64 << 10
+	// mergeMax is the largest output of a merge: what is larger is not rewritten
+	// any more, except by a fold.
+	mergeMax = 8 << 20
+)
+
+func sizeClass(bytes int64) int {
+	class := 0
+	for limit := int64(smallestClass); bytes > limit; limit *= mergeWidth {
+		class++
+	}
+	return class
+}
+
+// planMerge picks the segments to join next: mergeWidth of one size class, the
+// lowest class and the oldest first, with the smaller ones that lie between
+// them, as far as their sum stays within mergeMax. So no pattern of sizes makes
+// the list grow without end, and no segment is rewritten for a few small ones.
+// What is larger than half of mergeMax is left alone. nil: nothing is due.
+func planMerge(segs []manifest.SegmentRef) []manifest.SegmentRef {
+	for class := 0; class <= sizeClass(mergeMax/2); class++ {
+		var members []int // of this class, with nothing larger between them
+		for i := range segs {
+			switch c := sizeClass(segs[i].Bytes); {
+			case c > class:
+				members = members[:0]
+			case c == class:
+				members = append(members, i)
+			}
+			if len(members) == mergeWidth {
+				return within(segs[members[0] : i+1])
+			}
+		}
+	}
+	return nil
+}
+
+// within is the longest beginning whose sum is small enough. It has at least two
+// segments, as none is larger than half of it.
+func within(segs []manifest.SegmentRef) []manifest.SegmentRef {
+	var sum int64
+	n := 0
+	for n < len(segs) && sum+segs[n].Bytes <= mergeMax {
+		sum += segs[n].Bytes
+		n++
+	}
+	return segs[:n]
+}
+
+// makeMerge reads the segments, checks them, joins their events in larger frames
+// and uploads the result. It holds the inputs one at a time, and the output.
+func (l *Log) makeMerge(ctx context.Context, inputs []manifest.SegmentRef, epoch uint32) (*prepared, error) {
+	select {
+	case l.b.merging <- struct{}{}:
+		defer func() { <-l.b.merging }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	c := segment.NewCodec()
+	name := manifest.Name{First: inputs[0].Name.First, Epoch: epoch, Nonce: manifest.NewNonce()}
+	w := segment.NewWriter(c, segment.LevelBest, segment.MergedFrameRaw, name.First)
+	var foot segment.Footer
+	names := make([]manifest.Name, 0, len(inputs))
+	for _, in := range inputs {
+		r, err := fetchSegment(ctx, l.b.store, c, l.id, in)
+		if err != nil {
+			return nil, err
+		}
+		for line, err := range r.Lines(in.Name.First) {
+			if err == nil {
+				err = w.Add(line)
+			}
+			if err != nil {
+				return nil, segmentError("merge", l.id, in, err)
+			}
+		}
+		x := r.Index()
+		if x.UID != "" {
+			foot.UID, foot.Log, foot.Origin, foot.Header = x.UID, x.Log, x.Origin, x.Header
+		}
+		foot.State = x.State
+		names = append(names, in.Name)
+	}
+	foot.Nonce = name.Nonce.String()
+	return l.upload(ctx, w, name, foot, manifest.Upload{Inputs: names, TailFirst: -1})
+}
+
+// nameMerged lets the commit name a merge that is ready; in the foreground it
+// merges first, if something is due.
+func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64) error {
+	l := c.l
+	c.merged = l.merger.ready()
+	if base := d.Base(); c.merged == nil && l.b.opt.Foreground && base != nil {
+		if plan := planMerge(base.Segments); plan != nil {
+			p, err := l.makeMerge(ctx, plan, d.Epoch())
+			if err != nil {
+				return err
+			}
+			c.merged = p
+		}
+	}
+	if c.merged != nil {
+		d.Merge(c.merged.upload, at)
+	}
+	return nil
+}
+
+// fetchSegment reads a whole segment and checks it against the manifest.
+func fetchSegment(ctx context.Context, st objstore.Reader, c *segment.Codec, id string, ref manifest.SegmentRef) (*segment.Reader, error) {
+	key := manifest.SegmentKey(id, ref.Name)
+	obj, err := st.Get(ctx, key, objstore.GetOptions{Limit: ref.Bytes})
+	switch {
+	case errors.Is(err, objstore.ErrTooLarge), err == nil && int64(len(obj.Body)) != ref.Bytes:
+		return nil, segmentError("read", id, ref, fmt.Errorf("%w: the object has %d bytes, the manifest says %d", ErrCorrupt, obj.Size, ref.Bytes))
+	case err != nil:
+		return nil, segmentError("read", id, ref, err)
+	case sha256.Sum256(obj.Body) != ref.SHA256:
+		return nil, segmentError("read", id, ref, fmt.Errorf("%w: its SHA-256 is not the one in the manifest", ErrCorrupt))
+	}
+	return openSegment(c, id, ref, bytes.NewReader(obj.Body))
+}
+
+// openSegment opens a segment and checks that it is the one that is meant.
+func openSegment(c *segment.Codec, id string, ref manifest.SegmentRef, src readerAt) (*segment.Reader, error) {
+	r, err := segment.Open(c, src, ref.Bytes)
+	if err != nil {
+		return nil, segmentError("read", id, ref, err)
+	}
+	if x := r.Index(); x.First != ref.Name.First || x.Count != ref.Count {
+		return nil, segmentError("read", id, ref, fmt.Errorf("%w: it holds seqs %d to %d, the manifest says %d to %d",
+			ErrCorrupt, x.First, x.Next()-1, ref.Name.First, ref.Name.First+ref.Count-1))
+	}
+	return r, nil
+}
+
+type readerAt interface {
+	ReadAt(p []byte, off int64) (int, error)
+}
+
+// segmentError names the object and the first seq that is concerned.
+func segmentError(op, id string, ref manifest.SegmentRef, err error) error {
+	return &OpError{Op: op, Log: id, Key: manifest.SegmentKey(id, ref.Name), Seq: ref.Name.First,
+		Err: fmt.Errorf("segment of seqs %d to %d: %w", ref.Name.First, ref.Name.First+ref.Count-1, err), Hint: hint(err)}
+}

@@ -1,0 +1,115 @@
+package backend
+
+import (
+	"time"
+
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/segment"
+)
+
+// Options tune a Backend or a Reader. The zero value is what most want.
+type Options struct {
+	// Label is shown to people beside the ids of this backend's writers: a host,
+	// a function, a job. It takes part in no decision. At most 128 bytes.
+	Label string
+	// Software is the name and version of the program, for people.
+	Software string
+	// Foreground seals and merges inside Append instead of in the background:
+	// for a function that may be frozen as soon as Append has returned. No
+	// goroutine is left behind then.
+	Foreground bool
+	// Linger is the least time between the beginnings of two commits of one log;
+	// what arrives meanwhile joins the next. 0 lets the store's round trip decide.
+	Linger time.Duration
+	// CommitTimeout is how long one commit is tried before it is given up, as
+	// not committed or as ErrOutcomeUnknown. 0 means one minute.
+	CommitTimeout time.Duration
+	// MaxQueue bounds the bytes of events that wait for a commit, per log; Append
+	// waits for room. 0 means 64 MiB.
+	MaxQueue int
+	// MaxBatch bounds the bytes of events of one commit; a single larger append
+	// is still one commit. 0 means 4 MiB.
+	MaxBatch int
+	// Limits bound single events.
+	Limits segment.Limits
+	// Prefetch is how many segments a read fetches at a time. 0 means 4.
+	Prefetch int
+	// PollInterval is how often Follow asks for news. 0 means one second.
+	PollInterval time.Duration
+	// MinBackoff and MaxBackoff bound the wait between two attempts of a commit.
+	// 0 means 50 ms and 5 s.
+	MinBackoff, MaxBackoff time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	setDefault(&o.Software, "s3log")
+	setDefault(&o.CommitTimeout, time.Minute)
+	setDefault(&o.MaxQueue, 64<<20)
+	setDefault(&o.MaxBatch, 4<<20)
+	setDefault(&o.Prefetch, 4)
+	setDefault(&o.PollInterval, time.Second)
+	return o
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// CreateOptions are what a log is created with.
+type CreateOptions struct {
+	// Header is the session header: one JSON object of at most 32 KiB, kept
+	// verbatim for ever. A createdAt in it is the log's activity until a person
+	// writes.
+	Header []byte
+	// Types are event types that get a place of their own in the manifest, so
+	// that brackets of them are always judged from one GET; only a log with more
+	// than 256 types needs to name them.
+	Types []string
+	// OrAdopt appends to the log if it is there already, under AdoptOptions.
+	OrAdopt bool
+	AdoptOptions
+}
+
+// AdoptOptions say whom a writer that takes a log over may replace.
+type AdoptOptions struct {
+	// TakeOver replaces an owner that holds a lease or was active within Quiet.
+	TakeOver bool
+	// Quiet, unless 0, refuses with ErrHeld while an owner that has not released
+	// the log committed less than this ago.
+	Quiet time.Duration
+}
+
+// AppendOptions are the parts of an append beside its events.
+type AppendOptions struct {
+	// Key makes the append idempotent: among the last 256 keyed appends of a log,
+	// one that repeats a key with the same events yields the first receipt and
+	// appends nothing; with other events it is ErrKeyConflict.
+	Key string
+	// ExpectNext, unless nil, is the seq at which the log must continue, else
+	// ErrSeqMismatch and nothing is appended: a check of the log and the opening
+	// of a bracket are then one atomic step.
+	ExpectNext *int64
+	// Last releases the log in the same commit: the handle closes with it, and
+	// nobody has to wait for this writer any more.
+	Last bool
+}
+
+// Receipt is what an append yields: where its events are, durably.
+type Receipt struct {
+	Log        string
+	First      int64 // seq of the first event
+	Count      int64
+	Next       int64 // seq at which the log continues, as of Revision
+	Revision   int64 // of the manifest
+	Generation int64
+	// Duplicate: the key was used before for these events; this is where they
+	// were appended then, and nothing was appended now.
+	Duplicate bool
+}
+
+func (r *Receipt) place(record *manifest.Record) {
+	r.Next, r.Revision, r.Generation = record.Next, record.Revision, record.Generation()
+}

@@ -1,0 +1,307 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/segment"
+)
+
+// Event is one event as it is stored. Line is valid until the iteration that
+// yielded it goes on; whoever keeps it makes a copy.
+type Event struct {
+	Log  string
+	Seq  int64
+	Line []byte // the JSON text, without LF
+}
+
+// Parse takes the envelope apart. A stored line that breaks its rules is
+// ErrCorrupt: it was checked before it was stored.
+func (e Event) Parse() (segment.Event, error) {
+	ev, err := segment.ParseEvent(e.Line, segment.Limits{MaxEvent: segment.MaxFrameRaw})
+	if err == nil && ev.Seq != e.Seq {
+		err = fmt.Errorf("it carries seq %d", ev.Seq)
+	}
+	if err != nil {
+		return ev, &OpError{Op: "read", Log: e.Log, Key: "", Seq: e.Seq, Err: fmt.Errorf("%w: %w", ErrCorrupt, err)}
+	}
+	return ev, nil
+}
+
+// ReadOptions select what is read. The zero value is the whole log.
+type ReadOptions struct {
+	From int64  // seq of the first event
+	To   *int64 // seq of the last event, inclusive; nil: to the end
+}
+
+// Events iterates over the events of a log, in order, as of the manifest that is
+// read first: one GET, and one GET for each segment that holds any of them,
+// several at a time; where From is inside a large segment, only the end of its
+// index and the frames that are needed. Memory is bounded by Options.Prefetch
+// segments, not by the log. Segments and frames are checked against hashes and
+// checksums before anything of them is yielded; the Merkle root is not.
+//
+// An error is yielded last. A segment that a merge replaced meanwhile is found
+// again through a newer manifest. Under an unchanged manifest a segment that is
+// not there is ErrMissing, one that may not be read ErrDenied: nothing is ever
+// skipped. From beyond the end yields nothing.
+func (r *Reader) Events(ctx context.Context, id string, opt ReadOptions) iter.Seq2[Event, error] {
+	return func(yield func(Event, error) bool) {
+		if opt.From < 0 {
+			yield(Event{}, argError("read", id, "from seq %d: seqs begin at 0", opt.From))
+			return
+		}
+		head, err := r.open(ctx, id)
+		if err != nil {
+			yield(Event{}, opError("read", id, err))
+			return
+		}
+		to := head.Record.Next
+		if opt.To != nil {
+			to = min(to, *opt.To+1)
+		}
+		_, _ = r.span(ctx, head, opt.From, to, yield)
+	}
+}
+
+// maxRereads is how often a reader follows a log whose segments are replaced
+// under its hands before it gives up.
+const maxRereads = 5
+
+// span yields the events from seq from up to but not including to. It returns
+// where it stopped, and whether to go on: false after an error was yielded or
+// the consumer had enough.
+func (r *Reader) span(ctx context.Context, head manifest.Head, from, to int64, yield func(Event, error) bool) (next int64, ok bool) {
+	id := head.Record.Log
+	for reread := 0; ; reread++ {
+		next, stop, err := r.walk(ctx, head.Record, from, to, yield)
+		if err == nil || stop {
+			return next, err == nil && !stop
+		}
+		if !notThere(err) {
+			yield(Event{}, opError("read", id, err))
+			return next, false
+		}
+		fresh, lerr := r.open(ctx, id)
+		switch {
+		case lerr != nil:
+			yield(Event{}, opError("read", id, fmt.Errorf("%w; reading the manifest again: %w", err, lerr)))
+			return next, false
+		case fresh.Record.Commit.ID == head.Record.Commit.ID:
+			yield(Event{}, opError("read", id, finding(err)))
+			return next, false
+		case reread == maxRereads:
+			yield(Event{}, opError("read", id, fmt.Errorf("segments were replaced faster than they could be read, try again: %w", err)))
+			return next, false
+		}
+		head, from = fresh, next
+	}
+}
+
+// finding says what it means that a segment cannot be had although the manifest
+// that names it has not changed.
+func finding(err error) error {
+	oe, ok := errors.AsType[*OpError](err)
+	if !ok {
+		return err
+	}
+	if errors.Is(err, objstore.ErrNotExist) {
+		return &OpError{Op: oe.Op, Log: oe.Log, Key: oe.Key, Seq: oe.Seq, Err: fmt.Errorf("%w: %w", ErrMissing, oe.Err),
+			Hint: "the object was removed by other means than gc; restore it from a backup or an older version"}
+	}
+	return &OpError{Op: oe.Op, Log: oe.Log, Key: oe.Key, Seq: oe.Seq, Err: oe.Err,
+		Hint: "the manifest could be read and this object could not: these credentials may not read it (or not decrypt it), or it is missing and they may not list the bucket"}
+}
+
+// walk is one pass of span over one manifest. stop is set when the consumer had
+// enough.
+func (r *Reader) walk(ctx context.Context, rec *manifest.Record, from, to int64, yield func(Event, error) bool) (next int64, stop bool, err error) {
+	next = from
+	emit := func(first int64, raw []byte) bool {
+		for line := range segment.Lines(raw) { // whole lines: they were counted when they were decoded
+			if first >= next && first < to {
+				if !yield(Event{Log: rec.Log, Seq: first, Line: line}, nil) {
+					stop = true
+					return false
+				}
+				next = first + 1
+			}
+			first++
+		}
+		return next < to
+	}
+	if from < rec.TailFirst() && from < to {
+		if err := r.frames(ctx, rec, from, to, emit); err != nil || stop || next >= to {
+			return next, stop, err
+		}
+	}
+	if next < to {
+		t, err := readTail(segment.NewCodec(), rec)
+		if err != nil {
+			return next, false, &OpError{Op: "read", Log: rec.Log, Key: manifest.Key(rec.Log), Seq: rec.TailFirst(), Err: err, Hint: hint(err)}
+		}
+		for _, f := range t.frames {
+			emit(f.first, f.raw)
+		}
+	}
+	return next, stop, nil
+}
+
+// chunk is some decoded frames on their way to the consumer.
+type chunk struct {
+	first int64
+	raw   []byte
+	err   error
+}
+
+// decodeAhead is how many chunks may be decoded before they are consumed.
+const decodeAhead = 2
+
+// frames decodes the segments' frames that overlap [from, to) and hands them to
+// emit in order, until it returns false. Segments are fetched Prefetch at a time,
+// and decoded while the consumer works.
+func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int64, emit func(first int64, raw []byte) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var need []manifest.SegmentRef
+	for _, s := range rec.Segments {
+		if s.Name.First+s.Count > from && s.Name.First < to {
+			need = append(need, s)
+		}
+	}
+	fetched := prefetch(ctx, need, r.opt.Prefetch, func(ctx context.Context, ref manifest.SegmentRef) (*segment.Reader, error) {
+		return r.fetch(ctx, rec.Log, ref, max(from, ref.Name.First))
+	})
+	chunks := make(chan chunk, decodeAhead)
+	go func() {
+		defer close(chunks)
+		for i := range need {
+			var got result[*segment.Reader]
+			select {
+			case got = <-fetched[i]:
+			case <-ctx.Done():
+				return
+			}
+			if got.err != nil {
+				send(ctx, chunks, chunk{err: got.err})
+				return
+			}
+			if !decode(ctx, got.value, rec.Log, need[i], from, to, chunks) {
+				return
+			}
+		}
+	}()
+	for c := range chunks {
+		if c.err != nil {
+			return c.err
+		}
+		if !emit(c.first, c.raw) {
+			return nil
+		}
+	}
+	return ctx.Err()
+}
+
+func send(ctx context.Context, ch chan<- chunk, c chunk) bool {
+	select {
+	case ch <- c:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// decode sends the frames of one segment that overlap [from, to).
+func decode(ctx context.Context, s *segment.Reader, id string, ref manifest.SegmentRef, from, to int64, chunks chan<- chunk) bool {
+	frames := s.Index().Frames
+	for i := max(0, s.Find(max(from, ref.Name.First))); i < len(frames) && frames[i].First < to; i++ {
+		raw, err := s.Frame(i)
+		if err != nil {
+			send(ctx, chunks, chunk{err: segmentError("read", id, ref, err)})
+			return false
+		}
+		if !send(ctx, chunks, chunk{first: frames[i].First, raw: raw}) {
+			return false
+		}
+	}
+	return true
+}
+
+// wholeBelow is the size up to which a segment is always read whole, so that
+// its hash can be checked: it is what a ranged read would fetch for the index.
+const wholeBelow = 256 << 10
+
+// fetch gets a segment: whole, or where only its end is wanted, by ranges.
+func (r *Reader) fetch(ctx context.Context, id string, ref manifest.SegmentRef, from int64) (*segment.Reader, error) {
+	c := segment.NewCodec()
+	if from == ref.Name.First || ref.Bytes <= wholeBelow {
+		return fetchSegment(ctx, r.store, c, id, ref)
+	}
+	return openSegment(c, id, ref, &rangedObject{ctx: ctx, store: r.store, key: manifest.SegmentKey(id, ref.Name), size: ref.Bytes})
+}
+
+// rangedObject reads an object by explicit ranges.
+type rangedObject struct {
+	ctx   context.Context
+	store objstore.Reader
+	key   string
+	size  int64
+}
+
+func (o *rangedObject) ReadAt(p []byte, off int64) (int, error) {
+	obj, err := o.store.Get(o.ctx, o.key, objstore.GetOptions{Offset: off, Length: int64(len(p)), Limit: int64(len(p))})
+	if errors.Is(err, objstore.ErrRange) {
+		return 0, io.EOF
+	}
+	if err != nil {
+		return 0, err
+	}
+	n := copy(p, obj.Body)
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+type result[T any] struct {
+	value T
+	err   error
+}
+
+// prefetch runs get for each item, at most width at a time, the next one when
+// an earlier result was taken. The results come on one channel per item.
+func prefetch[In, Out any](ctx context.Context, items []In, width int, get func(context.Context, In) (Out, error)) []chan result[Out] {
+	out := make([]chan result[Out], len(items))
+	for i := range out {
+		out[i] = make(chan result[Out])
+	}
+	var next = make(chan int)
+	go func() {
+		defer close(next)
+		for i := range items {
+			select {
+			case next <- i:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	for range min(width, len(items)) {
+		go func() {
+			for i := range next {
+				v, err := get(ctx, items[i])
+				select {
+				case out[i] <- result[Out]{v, err}:
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	return out
+}

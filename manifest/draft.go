@@ -1,0 +1,382 @@
+package manifest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/s3log/s3log/segment"
+)
+
+// Writer is who commits. Its ID is fresh for every open handle: a generation is
+// owned by a handle, never by a host, a process or a function's name.
+type Writer struct {
+	ID       string
+	Label    string // for people: at most MaxLabel bytes of JSON
+	Software string // name and version of the program
+}
+
+// NewWriter gives a writer with a fresh id.
+func NewWriter(label, software string) Writer {
+	return Writer{ID: uuid.NewString(), Label: label, Software: software}
+}
+
+// Birth is what a log is created with and keeps for ever.
+type Birth struct {
+	Log    string
+	Header []byte // session header, raw JSON; nil if there is none
+	Rule   string // activity rule; empty means RuleUserPrompt
+	Types  []string
+	Origin Origin
+	// Activity is the header's createdAt, ms; nil if it has none.
+	Activity *int64
+}
+
+// Upload is a segment that this writer wrote to the store itself and a commit
+// is about to name, with what the rule of names needs to know of it.
+type Upload struct {
+	Ref SegmentRef
+	// Inputs are the segments that a merge replaces, in order.
+	Inputs []Name
+	// TailFirst is the first seq that came out of the tail or out of the commit's
+	// own events, -1 where the upload holds neither (a merge).
+	TailFirst int64
+	// Commit is the id of the only commit that may name it, when it holds events
+	// that are not committed yet; else empty.
+	Commit string
+}
+
+// end is the seq after the upload's last event.
+func (u *Upload) end() int64 { return u.Ref.Name.First + u.Ref.Count }
+
+// Draft builds the next manifest from the version it will be conditioned on.
+// It is one of the legal transitions, begun by Create, TakeOver, Continue or
+// Maintain, followed by any of the methods, and ended by Finish. A draft changes
+// neither its base nor anything outside itself. Not safe for concurrent use.
+type Draft struct {
+	base    *Record
+	next    *Record
+	fold    *Fold
+	kind    IntentKind
+	uploads []Upload
+	keys    []KeyEntry
+	err     error
+}
+
+// Create begins a log on nothing (base nil) or on a void. at is the store's
+// time in ms.
+func Create(base *Record, w Writer, b Birth, at int64) (*Draft, error) {
+	if base != nil && base.State != StateVoid {
+		return nil, existing(base)
+	}
+	if err := CheckID(b.Log); err != nil {
+		return nil, err
+	}
+	rule := b.Rule
+	if rule == "" {
+		rule = RuleUserPrompt
+	}
+	next := &Record{Version: Version, Log: b.Log, Header: b.Header, State: StateOpen, Revision: 1, Epoch: 1, ActivityRule: rule}
+	if base != nil {
+		next.Revision, next.Epoch = base.Revision+1, base.Epoch+1
+		next.Critical, next.Unknown = base.Critical, base.Unknown
+	}
+	origin := b.Origin
+	next.Origin = &origin
+	next.Lifecycle = &Lifecycle{Kind: origin.Kind, Inherited: origin.Inherited, First: origin.Inherited, At: at}
+	next.Content = segment.NewState()
+	next.Content.Activity = b.Activity
+	if err := next.Content.Types.Reserve(b.Types); err != nil {
+		return nil, err
+	}
+	d := &Draft{base: base, next: next, kind: IntentCreate}
+	d.own(w, origin.Kind, 0, at)
+	next.UID = next.Commit.ID
+	return d, d.startFold()
+}
+
+// TakeOver begins the first commit of another writer on an open log. kind is
+// KindAdopt, KindResume, KindClaim, KindDelete or KindDecide.
+func TakeOver(base *Record, w Writer, kind string, at int64) (*Draft, error) {
+	d, err := modify(base, IntentTakeover)
+	if err != nil {
+		return nil, err
+	}
+	d.next.Epoch++
+	d.next.Lease = nil
+	d.own(w, kind, base.Next, at)
+	return d, d.startFold()
+}
+
+// Continue begins a further commit of the owner. The error is ErrFenced where
+// somebody else owns the log by now.
+func Continue(base *Record, w Writer, at int64) (*Draft, error) {
+	d, err := modify(base, IntentMaintain) // until events are added
+	if err != nil {
+		return nil, err
+	}
+	if base.Owner == nil || base.Owner.Writer != w.ID {
+		return nil, FencedError(base, w.ID)
+	}
+	d.sign(w, at)
+	return d, d.startFold()
+}
+
+// Maintain begins a commit by anybody that changes no event and no owner.
+func Maintain(base *Record, w Writer, at int64) (*Draft, error) {
+	d, err := modify(base, IntentMaintain)
+	if err != nil {
+		return nil, err
+	}
+	d.sign(w, at)
+	return d, d.startFold()
+}
+
+func modify(base *Record, kind IntentKind) (*Draft, error) {
+	switch {
+	case base == nil || base.State == StateVoid:
+		return nil, ErrNotFound
+	case base.State == StateDeleted:
+		return nil, ErrDeleted
+	}
+	next := *base
+	next.Revision++
+	return &Draft{base: base, next: &next, kind: kind}, nil
+}
+
+// own makes w the owner of a new generation.
+func (d *Draft) own(w Writer, kind string, first, at int64) {
+	g := d.base.Generation() + 1
+	d.next.Owner = &Owner{Writer: w.ID, Generation: g, Label: w.Label}
+	d.next.Generations = appendCapped(d.next.Generations, MaxGenerations,
+		Takeover{Generation: g, Writer: w.ID, Kind: kind, First: first, At: at})
+	d.sign(w, at)
+}
+
+func (d *Draft) sign(w Writer, at int64) {
+	d.next.Commit = CommitInfo{ID: newCommitID(), Writer: w.ID, At: at, Software: w.Software}
+}
+
+func (d *Draft) startFold() (err error) {
+	d.fold, err = NewFold(d.next.Content, d.next.ActivityRule)
+	return err
+}
+
+// CommitID is the id that this commit will have.
+func (d *Draft) CommitID() string { return d.next.Commit.ID }
+
+// Base is the record that the draft builds on; nil for a create on nothing.
+func (d *Draft) Base() *Record { return d.base }
+
+// Next is the seq of the next event.
+func (d *Draft) Next() int64 { return d.next.Next }
+
+// Epoch is the epoch that this commit results in: the one that a segment must
+// carry which is uploaded for it.
+func (d *Draft) Epoch() uint32 { return d.next.Epoch }
+
+// MaxTime is the greatest time of any event so far, nil if there is none.
+func (d *Draft) MaxTime() *int64 { return d.fold.state.MaxTime }
+
+// Append adds the next event.
+func (d *Draft) Append(e segment.Event) {
+	if e.Seq != d.next.Next {
+		d.fail(fmt.Errorf("%w: event carries seq %d, the log continues at %d", segment.ErrSeqMismatch, e.Seq, d.next.Next))
+		return
+	}
+	d.fold.Add(e)
+	d.next.Next++
+	if d.kind == IntentMaintain {
+		d.kind = IntentAppend
+	}
+}
+
+// Keyed notes the receipt of a keyed append whose events were just added.
+func (d *Draft) Keyed(e KeyEntry) {
+	d.keys = append(d.keys, e)
+	d.next.Keys = appendCapped(d.next.Keys, MaxKeys, e)
+}
+
+// LookupKey is Record.LookupKey on the base and on what was keyed since.
+func (d *Draft) LookupKey(key, digest string) (entry KeyEntry, found bool, err error) {
+	return d.next.LookupKey(key, digest)
+}
+
+// UID is the uid of the log.
+func (d *Draft) UID() string { return d.next.UID }
+
+// Birth gives what the first segment of a log carries of its manifest.
+func (d *Draft) Birth() (header []byte, origin *Origin) { return d.next.Header, d.next.Origin }
+
+// AppendOrigin appends an origin's JSON, as manifests and segments hold it.
+func AppendOrigin(dst []byte, o *Origin) []byte { return o.appendJSON(dst) }
+
+// SetTail replaces the encoded tail: zstd frames with all events that no
+// segment of the next manifest holds.
+func (d *Draft) SetTail(frames []byte) { d.next.Tail = frames }
+
+// Seal names a segment that takes over events of the tail, or of this commit,
+// up to its last one. The caller sets the tail that remains.
+func (d *Draft) Seal(u Upload) {
+	d.uploads = append(d.uploads, u)
+	d.next.Segments = append(slices.Clip(slices.Clone(d.next.Segments)), u.Ref)
+}
+
+// Merge names a segment in the place of its inputs, which are retired.
+func (d *Draft) Merge(u Upload, at int64) {
+	i := slices.IndexFunc(d.next.Segments, func(s SegmentRef) bool { return len(u.Inputs) > 0 && s.Name == u.Inputs[0] })
+	if i < 0 || i+len(u.Inputs) > len(d.next.Segments) {
+		d.fail(fmt.Errorf("%w: %s: its inputs are not named any more", ErrStaleUpload, u.Ref.Name))
+		return
+	}
+	for j, in := range u.Inputs {
+		if d.next.Segments[i+j].Name != in {
+			d.fail(fmt.Errorf("%w: %s: its input %s is not named any more", ErrStaleUpload, u.Ref.Name, in))
+			return
+		}
+		d.next.Retired = appendCapped(d.next.Retired, MaxRetired, Retired{Name: in, At: at})
+	}
+	d.uploads = append(d.uploads, u)
+	d.next.Segments = slices.Concat(d.next.Segments[:i], []SegmentRef{u.Ref}, d.next.Segments[i+len(u.Inputs):])
+}
+
+// Release says that the owner knows this commit to be its last.
+func (d *Draft) Release() {
+	owner := *d.next.Owner
+	owner.Released = true
+	d.next.Owner = &owner
+	d.next.Lease = nil
+}
+
+func (d *Draft) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+// State is the state of the log after the events added so far.
+func (d *Draft) State() segment.State { return d.fold.State() }
+
+// Proposal is a finished manifest: what the commit loop sends.
+type Proposal struct {
+	Record *Record
+	Body   []byte // its encoding; every attempt sends these bytes
+	Intent Intent
+}
+
+// Finish checks the rule of names and every bound, and encodes the manifest.
+// Errors: ErrStaleUpload where a segment may not be named by this commit,
+// segment.ErrTooLarge where a bound is exceeded.
+func (d *Draft) Finish() (*Proposal, error) {
+	if d.err != nil {
+		return nil, d.err
+	}
+	next := d.next
+	next.Content = d.fold.State()
+	if err := rules.names(d.base, next, d.uploads); err != nil {
+		return nil, err
+	}
+	in := Intent{
+		Kind: d.kind, Log: next.Log, UID: next.UID, Commit: next.Commit.ID, Writer: next.Commit.Writer,
+		Generation: next.Generation(), End: next.Next, Revision: next.Revision, Keys: d.keys,
+	}
+	if d.base != nil {
+		in.Start, in.Base = d.base.Next, d.base.Commit.ID
+	}
+	body, err := next.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return &Proposal{Record: next, Body: body, Intent: in}, nil
+}
+
+// rules are the functions that the protocol's safety rests on, gathered so that
+// the explorer in the tests can break each and must notice.
+var rules = struct {
+	judge func(Intent, *Record) Verdict
+	names func(base, next *Record, uploads []Upload) error
+}{Judge, checkNames}
+
+// checkNames is the rule of names of DESIGN.md §7: a commit may newly name a
+// segment only if its epoch is the one that this commit results in, and if its
+// content still fits the version that the commit is conditioned on. Nobody
+// names an object that it did not upload itself.
+func checkNames(base, next *Record, uploads []Upload) error {
+	var before []SegmentRef
+	var tailFirst, committed int64
+	if base != nil {
+		before, tailFirst, committed = base.Segments, base.TailFirst(), base.Next
+	}
+	named := func(n Name) bool {
+		return slices.ContainsFunc(before, func(s SegmentRef) bool { return s.Name == n })
+	}
+	for _, ref := range next.Segments {
+		if named(ref.Name) {
+			continue
+		}
+		i := slices.IndexFunc(uploads, func(u Upload) bool { return u.Ref.Name == ref.Name })
+		if i < 0 {
+			return fmt.Errorf("%w: %s: not uploaded by this writer", ErrStaleUpload, ref.Name)
+		}
+		u := &uploads[i]
+		if err := checkEpoch(u, next); err != nil {
+			return err
+		}
+		if err := checkContent(u, next, named, tailFirst, committed); err != nil {
+			return err
+		}
+		if u.TailFirst >= 0 {
+			tailFirst = u.end() // where a further upload of the same commit goes on
+		}
+		if base != nil && slices.ContainsFunc(base.Retired, func(r Retired) bool { return r.Name == ref.Name }) {
+			return fmt.Errorf("%w: %s: was named before", ErrStaleUpload, ref.Name)
+		}
+	}
+	return nil
+}
+
+func checkEpoch(u *Upload, next *Record) error {
+	if u.Ref.Name.Epoch != next.Epoch {
+		return fmt.Errorf("%w: %s: begun in epoch %d, this commit results in %d", ErrStaleUpload, u.Ref.Name, u.Ref.Name.Epoch, next.Epoch)
+	}
+	return nil
+}
+
+func checkContent(u *Upload, next *Record, named func(Name) bool, tailFirst, committed int64) error {
+	for _, in := range u.Inputs {
+		if !named(in) {
+			return fmt.Errorf("%w: %s: its input %s is not named any more", ErrStaleUpload, u.Ref.Name, in)
+		}
+	}
+	if u.TailFirst >= 0 && u.TailFirst != tailFirst {
+		return fmt.Errorf("%w: %s: its tail part starts at %d, the tail now at %d", ErrStaleUpload, u.Ref.Name, u.TailFirst, tailFirst)
+	}
+	if u.end() > committed && (u.Commit != next.Commit.ID || u.end() > next.Next) {
+		return fmt.Errorf("%w: %s: holds events that this commit does not commit", ErrStaleUpload, u.Ref.Name)
+	}
+	return nil
+}
+
+// TailFirst is the seq of the first event of the tail: the number of events in
+// segments.
+func (r *Record) TailFirst() int64 {
+	if r == nil || len(r.Segments) == 0 {
+		return 0
+	}
+	last := r.Segments[len(r.Segments)-1]
+	return last.Name.First + last.Count
+}
+
+// appendCapped appends to a list that keeps its newest max entries, without
+// touching the array that the base's list may share.
+func appendCapped[T any](list []T, max int, e T) []T {
+	if len(list) >= max {
+		list = list[len(list)-max+1:]
+	}
+	return append(slices.Clip(list), e)
+}
+
+func newCommitID() string {
+	return uuid.Must(uuid.NewV7()).String()
+}

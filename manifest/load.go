@@ -1,0 +1,153 @@
+package manifest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/segment"
+)
+
+// Head is one version of a log's manifest. The zero Head is absence.
+type Head struct {
+	Record  *Record
+	Version objstore.Version
+	Info    objstore.Info // of the read; zero after a write
+}
+
+// LoadOptions tune a Load.
+type LoadOptions struct {
+	Clock *objstore.Clock  // takes the date of the reply; nil: none is kept
+	IfNot objstore.Version // answer objstore.ErrNotModified while this is the version
+}
+
+// maxTorn is how often a manifest is read before contradicting replies make the
+// store one that cannot be used.
+const maxTorn = 4
+
+// Load reads a log's manifest: one GET. A tombstone or void is returned like
+// any other, its State says so. Errors: ErrNotFound, ErrDenied,
+// segment.ErrCorrupt, segment.ErrUnsupportedVersion, ErrUnsupportedStore, or
+// what the store said, all wrapped in an *OpError.
+func Load(ctx context.Context, st objstore.Reader, id string, opt LoadOptions) (Head, error) {
+	return load(ctx, st, Key(id), id, opt)
+}
+
+// LoadKey is Load where only the manifest's key is known: of a long id the key
+// shows only a part.
+func LoadKey(ctx context.Context, st objstore.Reader, key string, opt LoadOptions) (Head, error) {
+	return load(ctx, st, key, "", opt)
+}
+
+// load reads the manifest at key, of the log id, or of whatever log it belongs
+// to if id is empty.
+func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptions) (Head, error) {
+	fail := func(err error, hint string) (Head, error) {
+		return Head{}, &OpError{Op: "load", Log: id, Key: key, Seq: -1, Err: err, Hint: hint}
+	}
+	for range maxTorn {
+		obj, err := st.Get(ctx, key, objstore.GetOptions{IfNot: opt.IfNot, Limit: maxRead})
+		if opt.Clock != nil {
+			opt.Clock.Observe(obj.Date)
+		}
+		switch {
+		case errors.Is(err, objstore.ErrNotExist):
+			return fail(fmt.Errorf("%w: %w", ErrNotFound, err), "check the id and the store; `s3logctl ls` shows the logs of a store")
+		case errors.Is(err, objstore.ErrDenied):
+			return fail(err,
+				"these credentials may not read the manifest, or it does not exist and they may not list the bucket, which S3 answers alike")
+		case err != nil:
+			return fail(err, "")
+		}
+		r, err := Decode(obj.Body)
+		switch {
+		case err != nil:
+		case id != "":
+			err = r.CheckLog(id)
+		case Key(r.Log) != key:
+			err = fmt.Errorf("%w: it is the manifest of log %q", segment.ErrCorrupt, r.Log)
+		}
+		if err != nil {
+			return fail(err, "")
+		}
+		// Some servers take version and metadata from one write and the body from
+		// the next while an overwrite is going on.
+		if c, ok := obj.Metadata[metaCommit]; ok && c != r.Commit.ID {
+			continue
+		}
+		return Head{Record: r, Version: obj.Version, Info: obj.Info}, nil
+	}
+	return fail(fmt.Errorf("%w: metadata and body of the manifest come from different writes, at every read", ErrUnsupportedStore),
+		"a proxy, or a copy that changed the body and kept the metadata")
+}
+
+// maxRead bounds what is read before it is parsed.
+const maxRead = 2 * MaxManifest
+
+// Metadata of a manifest, for listings. It may be absent.
+const (
+	metaCommit   = "s3log-commit"
+	metaNext     = "s3log-next"
+	metaActivity = "s3log-activity"
+	metaState    = "s3log-state"
+)
+
+func (r *Record) metadata() map[string]string {
+	m := map[string]string{metaCommit: r.Commit.ID, metaNext: strconv.FormatInt(r.Next, 10), metaState: string(r.State)}
+	if a := r.Content.Activity; a != nil {
+		m[metaActivity] = strconv.FormatInt(*a, 10)
+	}
+	return m
+}
+
+// Summary is what a listing needs of a log.
+type Summary struct {
+	State    LogState
+	Next     int64
+	Activity *int64
+}
+
+// ParseMetadata reads the summary out of an object's metadata; false where it
+// is absent or incomplete, and only the manifest itself tells.
+func ParseMetadata(m map[string]string) (Summary, bool) {
+	s := Summary{State: LogState(m[metaState])}
+	next, err := strconv.ParseInt(m[metaNext], 10, 64)
+	if err != nil || s.State == "" {
+		return Summary{}, false
+	}
+	s.Next = next
+	if text, ok := m[metaActivity]; ok {
+		a, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return Summary{}, false
+		}
+		s.Activity = &a
+	}
+	return s, true
+}
+
+// FencedError says who replaced a writer, and at which seq.
+func FencedError(head *Record, writer string) error {
+	by := head.Generations[len(head.Generations)-1]
+	for _, t := range head.Generations {
+		if t.Writer == writer {
+			if next, ok := head.TakeoverOf(t.Generation + 1); ok {
+				by = next
+			}
+		}
+	}
+	label := ""
+	if head.Owner != nil && head.Owner.Generation == by.Generation && head.Owner.Label != "" {
+		label = " (" + strconv.Quote(head.Owner.Label) + ")"
+	}
+	return fmt.Errorf("%w: writer %s%s took over at seq %d (generation %d, %s)", ErrFenced, by.Writer, label, by.First, by.Generation, by.Kind)
+}
+
+func existing(r *Record) error {
+	if r.State == StateDeleted {
+		return ErrDeleted
+	}
+	return fmt.Errorf("%w: %d events, owner %s", ErrExists, r.Next, r.Owner.Writer)
+}

@@ -1,0 +1,54 @@
+package manifest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/s3log/s3log/backend/objstore"
+)
+
+// PutSegment writes a segment that this writer has just named: one PUT under
+// If-None-Match: *, repeated with the same bytes until it is decided or ctx
+// ends. When it returns nil the segment is durable, and named by nobody yet.
+func PutSegment(ctx context.Context, st objstore.Store, id string, name Name, body []byte, opt Options) error {
+	key := SegmentKey(id, name)
+	wait := backoff{min: opt.MinBackoff, max: opt.MaxBackoff}
+	for {
+		info, err := st.Put(ctx, key, body, objstore.IfAbsent(), objstore.PutOptions{ContentType: "application/zstd"})
+		if opt.Clock != nil {
+			opt.Clock.Observe(info.Date)
+		}
+		switch objstore.Classify(err) {
+		case objstore.Applied:
+			return nil
+		case objstore.Precondition:
+			// Our own copy, sent earlier by us or repeated below us; nothing else
+			// can carry this nonce. Read it rather than believe that.
+			return sameSegment(ctx, st, id, key, body)
+		case objstore.TryAgain, objstore.Undecided:
+			if werr := wait.sleep(ctx); werr != nil {
+				return uploadError(id, key, fmt.Errorf("%w (last reply: %w)", werr, err))
+			}
+		default:
+			return uploadError(id, key, err)
+		}
+	}
+}
+
+func sameSegment(ctx context.Context, st objstore.Store, id, key string, body []byte) error {
+	obj, err := st.Get(ctx, key, objstore.GetOptions{Limit: int64(len(body))})
+	if err != nil && !errors.Is(err, objstore.ErrTooLarge) {
+		return uploadError(id, key, fmt.Errorf("reading back: %w", err))
+	}
+	if err != nil || !bytes.Equal(obj.Body, body) {
+		return uploadError(id, key, fmt.Errorf("%w: another object is there already", objstore.ErrPrecondition))
+	}
+	return nil
+}
+
+func uploadError(id, key string, err error) error {
+	return &OpError{Op: "upload", Log: id, Key: key, Seq: -1, Err: err,
+		Hint: "nothing was committed; the object, if it arrived, is an orphan that gc removes"}
+}

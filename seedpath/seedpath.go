@@ -1,0 +1,99 @@
+// Package seedpath is how a writer comes to own a log: as its first writer
+// (fresh), or by taking it over where it stands (adopt). It says what the first
+// commit of a handle builds on and what must hold for it; what is then appended
+// is package backend's, and what the commit looks like package manifest's. It
+// does no I/O and knows no store.
+package seedpath
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/s3log/s3log/manifest"
+)
+
+// Opening begins the first commit of a handle on what is on the store: base is
+// nil where nothing is. It is called again whenever that commit has to start
+// over, and must then judge what is there now. at is the store's time in ms.
+// Errors are those that the functions of this package name.
+type Opening func(base *manifest.Record, at int64) (*manifest.Draft, error)
+
+// Fresh begins a new log, on nothing or on a void. The error is ErrExists where
+// a log of this id is there, ErrDeleted where one was.
+func Fresh(w manifest.Writer, birth manifest.Birth) Opening {
+	birth.Origin = manifest.Origin{Kind: manifest.KindFresh}
+	return func(base *manifest.Record, at int64) (*manifest.Draft, error) {
+		return manifest.Create(base, w, birth, at)
+	}
+}
+
+// AdoptOptions say whom an adopting writer may replace.
+type AdoptOptions struct {
+	// TakeOver replaces an owner that holds a lease, or is active.
+	TakeOver bool
+	// Quiet, unless 0, is how long the owner must not have committed if it has
+	// not released the log: so that a shell one-liner does not fence a running
+	// agent by accident.
+	Quiet time.Duration
+}
+
+// Adopt takes a log over as it stands: next generation, same lifecycle, no
+// closers and no boundary. Errors: ErrNotFound, ErrDeleted, ErrHeld.
+func Adopt(w manifest.Writer, opt AdoptOptions) Opening {
+	return func(base *manifest.Record, at int64) (*manifest.Draft, error) {
+		if err := mayTake(base, w, opt, at); err != nil {
+			return nil, err
+		}
+		return manifest.TakeOver(base, w, manifest.KindAdopt, at)
+	}
+}
+
+// FreshOrAdopt adopts the log if it is there, and begins it if it is not.
+func FreshOrAdopt(w manifest.Writer, birth manifest.Birth, opt AdoptOptions) Opening {
+	fresh, adopt := Fresh(w, birth), Adopt(w, opt)
+	return func(base *manifest.Record, at int64) (*manifest.Draft, error) {
+		if base == nil || base.State == manifest.StateVoid {
+			return fresh(base, at)
+		}
+		return adopt(base, at)
+	}
+}
+
+// leaseGrace is how long after its end a lease still counts: clocks of a store
+// that answers in whole seconds, and of its front ends, differ by that much.
+const leaseGrace = 2 * time.Second
+
+// LeaseState is "none", "held" or "expired" at the store's time at (ms).
+func LeaseState(r *manifest.Record, at int64) string {
+	switch {
+	case r.Lease == nil:
+		return "none"
+	case at <= r.Lease.Until+leaseGrace.Milliseconds():
+		return "held"
+	}
+	return "expired"
+}
+
+func mayTake(base *manifest.Record, w manifest.Writer, opt AdoptOptions, at int64) error {
+	if base == nil || base.Owner == nil || base.State != manifest.StateOpen || opt.TakeOver || base.Owner.Writer == w.ID {
+		return nil // absence, tombstones and voids are TakeOver's to refuse
+	}
+	if LeaseState(base, at) == "held" {
+		return fmt.Errorf("%w: by %s, with a lease until %s", manifest.ErrHeld, holder(base.Owner), date(base.Lease.Until))
+	}
+	if quiet := at - base.Commit.At; !base.Owner.Released && quiet < opt.Quiet.Milliseconds() {
+		return fmt.Errorf("%w: %s has not released it and committed %s ago", manifest.ErrHeld,
+			holder(base.Owner), (time.Duration(max(quiet, 0)) * time.Millisecond).Round(time.Second))
+	}
+	return nil
+}
+
+func holder(o *manifest.Owner) string {
+	if o.Label == "" {
+		return "writer " + o.Writer
+	}
+	return "writer " + o.Writer + " (" + strconv.Quote(o.Label) + ")"
+}
+
+func date(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339) }
