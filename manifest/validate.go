@@ -342,17 +342,13 @@ func checkUnknown(raw []byte) error {
 	}
 	d := newDecoder(slices.Concat([]byte{'{'}, raw, []byte(sumStart+`"}`)))
 	d.begin('{')
-	if again := d.unknown("sum"); d.err != nil || !bytes.Equal(again, raw) {
-		return fmt.Errorf("unknown members are not as they were read: %w", cmpError(d.err))
+	switch again := d.unknown("sum"); {
+	case d.err != nil:
+		return fmt.Errorf("unknown members: %w", d.err)
+	case !bytes.Equal(again, raw):
+		return errors.New("unknown members with white space between them")
 	}
 	return nil
-}
-
-func cmpError(err error) error {
-	if err == nil {
-		return errors.New("white space between them")
-	}
-	return err
 }
 
 // checkToken checks an id that we or another writer made up.
