@@ -212,6 +212,7 @@ func TestNoManifest(t *testing.T) {
 		{"format only", string(seal(strings.TrimSuffix(head, `,"version":`))), "format"},
 		{"ends with the version's colon", string(seal(head)), "version"},
 		{"ends with the version", string(seal(head + "1")), "version"},
+		{"two in a row", string(seal(string(good) + strings.TrimSuffix(string(good), "\n"))), "something follows"},
 		{"nothing behind the version", string(seal(head + "1,")), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -231,12 +231,7 @@ func parseName(s string) (n Name, ok bool) {
 		return n, false
 	}
 	epoch, err := strconv.ParseUint(s[17:25], 16, 32)
-	if err != nil {
-		return n, false
-	}
 	n.Epoch = uint32(epoch)
-	if _, err := hex.Decode(n.Nonce[:], []byte(s[26:42])); err != nil {
-		return n, false
-	}
-	return n, true
+	_, err2 := hex.Decode(n.Nonce[:], []byte(s[26:42]))
+	return n, err == nil && err2 == nil
 }
