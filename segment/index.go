@@ -25,12 +25,15 @@ import (
 //	trailer  bytes of the index JSON (u32 LE) · CRC-32C of it (u32 LE) · "S3LOGSEG"
 //
 // zstd tools pass over the skippable frame, so that they print the events and
-// nothing else. The checksum covers the index JSON. Size and trailer must agree
-// with each other, the frames must fill what is before the skippable frame, and
-// each frame has a checksum of its content; so every byte is covered by
-// something, but two encodings of the same content in the frames of the same
-// lengths are not told apart: that takes the SHA-256 of the object, which the
-// manifest holds.
+// nothing else.
+//
+// What is covered by what: the CRC-32C covers the index JSON. Magic, size and
+// trailer have only one value that agrees with the rest. The frames must fill
+// what is before the skippable frame, and each has a checksum of its content.
+// Not covered is what a decoder does not use inside the blocks of a frame
+// (padding of entropy tables, codes of symbols that do not occur): there a
+// changed bit leaves every event as it is, and only the SHA-256 of the object,
+// which the manifest holds, tells.
 const (
 	indexFormat    = "s3log.segment"
 	indexVersion   = 1
@@ -181,7 +184,7 @@ func isObject(raw []byte) bool {
 	if len(raw) < 2 || raw[0] != '{' || raw[len(raw)-1] != '}' || !utf8.Valid(raw) {
 		return false
 	}
-	nested := jsontext.Value(slices.Concat([]byte("["), raw, []byte("]"))) // one level deeper must be valid, too
+	nested := jsontext.Value(slices.Concat([]byte(`{"":`), raw, []byte(`}`))) // one level deeper it must be valid, too
 	return nested.IsValid(verbatim...)
 }
 

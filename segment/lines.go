@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"fmt"
 	"iter"
 )
 
@@ -13,7 +14,7 @@ func Lines(raw []byte) iter.Seq2[[]byte, error] {
 		for at := 0; at < len(raw); {
 			n, err := lineEnd(raw, at)
 			if err != nil {
-				yield(nil, err)
+				yield(nil, corruptf("%w", err))
 				return
 			}
 			if !yield(raw[at:n:n], nil) {
@@ -40,9 +41,9 @@ func countLines(raw []byte) (count int64, err error) {
 func lineEnd(raw []byte, at int) (int, error) {
 	switch n := bytes.IndexByte(raw[at:], '\n'); n {
 	case -1:
-		return 0, corruptf("the last line, at byte %d, does not end with a line feed", at)
+		return 0, fmt.Errorf("the last line, at byte %d, does not end with a line feed", at)
 	case 0:
-		return 0, corruptf("an empty line at byte %d", at)
+		return 0, fmt.Errorf("an empty line at byte %d", at)
 	default:
 		return at + n, nil
 	}

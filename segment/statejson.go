@@ -36,15 +36,20 @@ func (h Hash) MarshalText() ([]byte, error) { return h.AppendText(nil) }
 // UnmarshalText is the inverse of MarshalText; anything but 64 lower-case hex
 // digits is ErrCorrupt and leaves h as it was.
 func (h *Hash) UnmarshalText(text []byte) error {
-	var v Hash
-	if !isLowerHex(text, 2*len(v)) {
-		return corruptf("hash is not %d lower-case hex digits", 2*len(v))
-	}
-	if _, err := hex.Decode(v[:], text); err != nil {
-		return corruptf("hash: %v", err)
+	v, ok := parseHash(text)
+	if !ok {
+		return corruptf("hash is not 64 lower-case hex digits")
 	}
 	*h = v
 	return nil
+}
+
+func parseHash(text []byte) (h Hash, ok bool) {
+	if !isLowerHex(text, 2*len(h)) {
+		return h, false
+	}
+	_, err := hex.Decode(h[:], text)
+	return h, err == nil
 }
 
 // isLowerHex reports whether s is n lower-case hex digits.
@@ -348,9 +353,9 @@ func (p *parser) bool() bool {
 }
 
 func (p *parser) hash() Hash {
-	var h Hash
-	if s := p.str(); p.err == nil {
-		p.err = h.UnmarshalText([]byte(s))
+	h, ok := parseHash([]byte(p.str()))
+	if !ok {
+		p.fail("a hash is not 64 lower-case hex digits")
 	}
 	return h
 }
