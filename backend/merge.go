@@ -23,6 +23,10 @@ const (
 	mergeMax = 8 << 20
 )
 
+// mergePressure is the number of segments from which on appends wait for merges:
+// a writer that is faster than they are must not run into manifest.MaxSegments.
+const mergePressure = 128
+
 func sizeClass(bytes int64) int {
 	class := 0
 	for limit := int64(smallestClass); bytes > limit; limit *= mergeWidth {
@@ -104,12 +108,17 @@ func (l *Log) makeMerge(ctx context.Context, inputs []manifest.SegmentRef, epoch
 	return l.upload(ctx, w, name, foot, manifest.Upload{Inputs: names, TailFirst: -1})
 }
 
-// nameMerged lets the commit name a merge that is ready; in the foreground it
-// merges first, if something is due.
+// nameMerged lets the commit name a merge that is ready. In the foreground, and
+// where merges have fallen far behind, it merges first, if something is due.
 func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64) error {
 	l := c.l
+	base := d.Base()
+	pressed := base != nil && len(base.Segments) >= mergePressure
+	if pressed {
+		l.merger.wait(ctx)
+	}
 	c.merged = l.merger.ready()
-	if base := d.Base(); c.merged == nil && l.b.opt.Foreground && base != nil {
+	if c.merged == nil && base != nil && (pressed || l.b.opt.Foreground) {
 		if plan := planMerge(base.Segments); plan != nil {
 			p, err := l.makeMerge(ctx, plan, d.Epoch())
 			if err != nil {
