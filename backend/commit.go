@@ -222,12 +222,12 @@ func (c *batch) send(in *manifest.Intent) bool {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
 	for _, op := range c.ops {
-		if _, in := c.out[op]; in && op.cancelled && !c.sent {
+		if _, held := c.out[op]; held && op.cancelled && !c.sent {
 			return false
 		}
 	}
 	for _, op := range c.ops {
-		if _, held := c.out[op]; held {
+		if out, held := c.out[op]; held && out.err == nil {
 			op.intent = in
 		}
 	}
@@ -312,6 +312,9 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 	if big || seal || next.over(limit) {
 		if l.sealer.running() && !big && !seal {
 			l.sealer.wait(ctx) // it takes most of the tail off our hands
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
 			return c.propose(ctx, base)
 		}
 		if next, err = l.sealNow(ctx, d, t, lines, count); err != nil {
