@@ -147,6 +147,34 @@ func TestDecodeFramesBoundsTheTotal(t *testing.T) {
 	wantCorrupt(t, err, "frame 1", "5 raw bytes", "at most 4")
 }
 
+// A frame may be valid for zstd and yet none of ours.
+func TestFramesHoldWholeLines(t *testing.T) {
+	c := NewCodec()
+	half := c.encoder(LevelFast, 1).EncodeAll([]byte(`{"seq":0`), nil)
+	rest := c.encoder(LevelFast, 1).EncodeAll([]byte(`,"type":"a"}`+"\n"), nil)
+	raw, err := c.DecodeFrames(append(bytes.Clone(half), rest...), 1<<10)
+	wantCorrupt(t, err, "frame 0 at byte 0", "line feed")
+	if raw != nil {
+		t.Errorf("%q was handed out", raw)
+	}
+	if raw, err := c.DecodeFrame(nil, half, 1<<10); err != nil || string(raw) != `{"seq":0` {
+		t.Errorf("one frame alone is not judged by its lines: %q, %v", raw, err)
+	}
+
+	for says, lines := range map[string]string{"line feed": "aa", "an empty line at byte 2": "a\n\n"} {
+		frame := c.encoder(LevelFast, 1).EncodeAll([]byte(lines), nil)
+		x := &Index{
+			Version: 1, Count: 1, Nonce: testNonce, State: stateAfter([][]byte{[]byte("a")}),
+			Frames: []Frame{{0, int64(len(frame)), 0, 1, int64(len(lines))}},
+		}
+		raw, _, err := readAll(appendSkippable(frame, x.appendJSON(nil)))
+		wantCorrupt(t, err, "frame 0 at byte 0, seq 0 to 0", says)
+		if raw != nil {
+			t.Errorf("%q was handed out", raw)
+		}
+	}
+}
+
 // An HTTP body that ends where a frame does looks complete to a stream reader.
 func TestB01TruncationAtFrameBoundary(t *testing.T) {
 	lines := sessionLines(60, 1)

@@ -309,7 +309,7 @@ func TestOpenReadsOnce(t *testing.T) {
 }
 
 func TestOpenPassesErrorsOn(t *testing.T) {
-	segment, _ := makeSegment(t, slices.Repeat(sessionLines(4000, 1), 1), 0, 8<<10, LevelFast)
+	segment, _ := makeSegment(t, sessionLines(4000, 1), 0, 8<<10, LevelFast)
 	for _, want := range []error{io.ErrUnexpectedEOF, errors.New("connection reset"), os.ErrPermission} {
 		src := &source{object: segment, err: want}
 		_, err := Open(NewCodec(), src, int64(len(segment)))

@@ -164,9 +164,9 @@ func (s *State) Validate(next int64) error {
 }
 
 func (s *State) validateTimes(next int64) error {
-	for name, v := range map[string]*int64{"lastTime": s.LastTime, "maxTime": s.MaxTime, "activity": s.Activity} {
+	for _, v := range []*int64{s.LastTime, s.MaxTime, s.Activity} {
 		if v != nil && !isSafe(*v) {
-			return corruptf("%s %d is not within ±(2^53-1)", name, *v)
+			return corruptf("time %d is not within ±(2^53-1)", *v)
 		}
 	}
 	if (s.LastTime == nil) != (next == 0) || (s.MaxTime == nil) != (next == 0) {

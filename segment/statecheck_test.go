@@ -141,7 +141,7 @@ func TestStateValidate(t *testing.T) {
 		{"last time missing", func(s *State) { s.LastTime = nil }, "lastTime"},
 		{"max time missing", func(s *State) { s.MaxTime = nil }, "maxTime"},
 		{"last above max", func(s *State) { s.MaxTime = new(int64(4)) }, "maxTime"},
-		{"time out of range", func(s *State) { s.Activity = new(int64(1 << 53)) }, "activity"},
+		{"time out of range", func(s *State) { s.Activity = new(int64(1 << 53)) }, "time 9007199254740992"},
 		{"too many types", func(s *State) { s.Types.Entries = make([]TypeCount, MaxTypes+1) }, "257 entries"},
 		{"type without a name", func(s *State) { s.Types.Entries[0].Type = "" }, "empty"},
 		{"type not UTF-8", func(s *State) { s.Types.Entries[0].Type = "\xff" }, "UTF-8"},

@@ -104,7 +104,9 @@ func (w *Writer) closeFrame() error {
 // Finish ends the segment with its index and returns its bytes and the index as
 // a reader sees it. Before that it opens what it has made, decodes every frame
 // and compares with what was added: only a segment that can be read is
-// returned. At least one event must have been added.
+// returned. At least one event must have been added. A footer that cannot be
+// right, such as the state of another place, is ErrCorrupt: with it the segment
+// would be damaged.
 func (w *Writer) Finish(f Footer) ([]byte, *Index, error) {
 	if w.err != nil {
 		return nil, nil, w.err
