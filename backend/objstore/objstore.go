@@ -122,7 +122,8 @@ type Reader interface {
 	// Get reads an object, or a range of it. There are no partial results: the
 	// body has the announced length, or there is an error. Drivers repeat reads
 	// that failed in passing. Errors: ErrNotExist, ErrNotModified, ErrRange,
-	// ErrTooLarge, ErrDenied, ErrRefused, ErrUndecided.
+	// ErrTooLarge, ErrDenied, ErrRefused, ErrUndecided; ErrRejected where key or
+	// opt make no sense.
 	Get(ctx context.Context, key string, opt GetOptions) (Object, error)
 	// Head is Get without a body. Errors: ErrNotExist, ErrDenied, ErrRefused,
 	// ErrUndecided.
