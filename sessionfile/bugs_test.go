@@ -83,7 +83,7 @@ func TestB09NULBlockInTheMiddle(t *testing.T) {
 
 func wantDrops(t *testing.T, r *Reader, want ...Drop) {
 	t.Helper()
-	got := []Drop{}
+	var got []Drop
 	for _, d := range r.Dropped() {
 		if d.Err == nil || d.Err.Line != d.Line {
 			t.Errorf("line %d was dropped for %v", d.Line, d.Err)

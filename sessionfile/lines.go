@@ -175,7 +175,13 @@ func isZstd(magic []byte) bool {
 	return frame || skippable
 }
 
-func (s *source) Read(p []byte) (int, error) { return s.text.Read(p) }
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.text.Read(p)
+	if err == io.EOF && s.fail != nil {
+		err = s.fail // a decoder may take it for the end if it comes between frames
+	}
+	return n, err
+}
 
 // explain tells what is wrong with the input if err comes from its contents,
 // nil if it comes from its reader.
@@ -185,8 +191,9 @@ func (s *source) explain(err error) *flaw {
 		return nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return &flaw{"the input ends within a zstd frame", ErrTorn}
-	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		return &flaw{fmt.Sprintf("a zstd frame with a window of more than %d bytes", maxWindow), segment.ErrTooLarge}
+	case errors.Is(err, zstd.ErrWindowSizeExceeded), errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		// The decoder says the same of a block that is larger than its window.
+		return &flaw{fmt.Sprintf("a zstd frame's window of more than %d bytes, or less than its blocks need", maxWindow), segment.ErrTooLarge}
 	}
 	return corrupt("zstd: %s", printable(err.Error()))
 }

@@ -82,6 +82,11 @@ func NewReader(r io.Reader, opt Options) (*Reader, error) {
 	case opt.MaxLine == 0:
 		opt.MaxLine = DefaultMaxLine
 	}
+	if opt.Wrap != "" {
+		if _, f := appendWrapped(nil, []byte("{}"), opt.Wrap, nil); f != nil {
+			return nil, fmt.Errorf("sessionfile: %w", f)
+		}
+	}
 	lines, err := newLineReader(r, opt.MaxLine)
 	if err != nil {
 		return nil, err
@@ -108,8 +113,9 @@ func (r *Reader) readHeader() error {
 	}
 	r.header = bytes.Clone(line.text)
 	if o.id != nil {
-		id, _ := r.scan.unquote(o.id)
-		r.id = string(id)
+		if id, ok := r.scan.unquote(o.id); ok {
+			r.id = string(id)
+		}
 	}
 	return nil
 }

@@ -95,8 +95,28 @@ func (s *scanner) unquote(literal []byte) ([]byte, bool) {
 	return s.scratch, err == nil
 }
 
+// checkText refuses what JSON text cannot hold and a decoder would not see, or
+// would take for something else.
+func checkText(text []byte) *flaw {
+	switch {
+	case bytes.IndexByte(text, 0) >= 0:
+		return corrupt("NUL bytes, as of a block that was never written")
+	case !utf8.Valid(text):
+		return corrupt("invalid UTF-8")
+	}
+	return nil
+}
+
 // object checks that text is one JSON object and nothing else.
 func (s *scanner) object(text []byte) (object, *flaw) {
+	if f := checkText(text); f != nil {
+		return object{}, f
+	}
+	return s.checkedObject(text)
+}
+
+// checkedObject is object for text that passed checkText.
+func (s *scanner) checkedObject(text []byte) (object, *flaw) {
 	var o object
 	err := s.members(text, func(name, value []byte) *flaw {
 		switch string(name) {
@@ -128,16 +148,10 @@ func stringLiteral(value []byte) []byte {
 	return nil
 }
 
-// members checks that text is one JSON object and nothing else, and calls do
-// with each member: its name, unescaped and valid during the call only, and its
+// members checks that text, which passed checkText, is one JSON object and
+// nothing else, and calls do with each member: its name, unescaped and valid during the call only, and its
 // value, a part of text.
 func (s *scanner) members(text []byte, do func(name, value []byte) *flaw) *flaw {
-	switch {
-	case bytes.IndexByte(text, 0) >= 0:
-		return corrupt("NUL bytes, as of a block that was never written")
-	case !utf8.Valid(text):
-		return corrupt("invalid UTF-8")
-	}
 	s.reset(text)
 	if len(text) == 0 || text[0] != '{' {
 		if err := s.dec.SkipValue(); err != nil || len(bytes.TrimLeft(text[s.dec.InputOffset():], space)) > 0 {
@@ -226,20 +240,20 @@ const space = " \t\r\n"
 // itself, it must have a type, data, and a seq that suits, or be a packed row.
 // It reports 0 if there is none.
 func (s *scanner) lastEvent(text []byte, suits func(seq int64) bool) (at int, o object) {
-	// From the end backwards, each beginning of an object is tried, and most
-	// fail at their own closing brace. The budget bounds the work that a line
-	// made for the purpose could cause.
-	budget := 8*len(text) + 64<<10
-	for at = len(text); budget > 0; {
-		at = bytes.LastIndex(text[:at], []byte(`{"`))
-		if at <= 0 {
+	// From the end backwards, each beginning of an object is tried. Most fail at
+	// their own closing brace, but how far the decoder came it does not say, so
+	// each is taken to cost all of its text. The budget is enough for every
+	// object of a line of usual size, and bounds what a line made for the
+	// purpose can cause.
+	budget := 16*len(text) + 4<<20
+	for end := len(text); ; end = at {
+		at = bytes.LastIndex(text[:end], []byte(`{"`))
+		if budget -= len(text) - at; at <= 0 || budget < 0 || checkText(text[at:end]) != nil {
 			return 0, object{}
 		}
-		o, f := s.object(text[at:])
+		o, f := s.checkedObject(text[at:])
 		if _, packed := kindOf(o.typ); f == nil && o.types == 1 && o.hasData && (packed || o.hasSeq && suits(o.seq)) {
 			return at, o
 		}
-		budget -= int(s.dec.InputOffset()) + 64
 	}
-	return 0, object{}
 }

@@ -44,6 +44,8 @@ type Writer struct {
 	failure error
 }
 
+var lineEnd = []byte{'\n'}
+
 var errClosed = errors.New("sessionfile: writer is closed")
 
 // NewWriter returns a writer to w. Nothing is written before there are some
@@ -202,7 +204,7 @@ func (w *Writer) endRun() {
 func (w *Writer) emit(line []byte) {
 	if w.enc == nil {
 		w.write(line)
-		w.write([]byte{'\n'})
+		w.write(lineEnd)
 		return
 	}
 	w.raw = append(append(w.raw, line...), '\n')
