@@ -120,7 +120,7 @@ func (r *Reader) listByName(ctx context.Context, opt ListOptions, yield func(Ent
 	var page []objstore.Info
 	flush := func() bool {
 		for _, ch := range prefetch(ctx, page, headsAhead, r.look) {
-			got := <-ch
+			got := take(ctx, ch)
 			if got.err != nil {
 				yield(Entry{}, opError("list", "", got.err))
 				return false
@@ -162,7 +162,7 @@ func (r *Reader) listNewest(ctx context.Context, all []objstore.Info, opt ListOp
 			n = min(n, max(1, opt.Limit))
 		}
 		for _, ch := range prefetch(ctx, all[:n], n, r.look) {
-			got := <-ch
+			got := take(ctx, ch)
 			if got.err != nil {
 				yield(Entry{}, opError("list", "", got.err))
 				return

@@ -62,8 +62,8 @@ func (r *Reader) Events(ctx context.Context, id string, opt ReadOptions) iter.Se
 			return
 		}
 		to := head.Record.Next
-		if opt.To != nil {
-			to = min(to, *opt.To+1)
+		if opt.To != nil && *opt.To < to {
+			to = *opt.To + 1
 		}
 		_, _ = r.span(ctx, head, opt.From, to, yield)
 	}
@@ -181,12 +181,7 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 	go func() {
 		defer close(chunks)
 		for i := range need {
-			var got result[*segment.Reader]
-			select {
-			case got = <-fetched[i]:
-			case <-ctx.Done():
-				return
-			}
+			got := take(ctx, fetched[i])
 			if got.err != nil {
 				send(ctx, chunks, chunk{err: got.err})
 				return
@@ -304,4 +299,14 @@ func prefetch[In, Out any](ctx context.Context, items []In, width int, get func(
 		}()
 	}
 	return out
+}
+
+// take waits for one of the results of prefetch, or for the end of ctx.
+func take[T any](ctx context.Context, ch <-chan result[T]) result[T] {
+	select {
+	case got := <-ch:
+		return got
+	case <-ctx.Done():
+		return result[T]{err: context.Cause(ctx)}
+	}
 }
