@@ -20,9 +20,8 @@ func checkHeader(raw []byte) (header []byte, createdAt *int64, err error) {
 	if len(header) == 0 {
 		return nil, nil, nil
 	}
-	header = bytes.ReplaceAll(header, []byte{'\n'}, nil)
-	if len(header) > manifest.MaxHeader {
-		return nil, nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", segment.ErrTooLarge, len(header), manifest.MaxHeader)
+	if n := len(header) - bytes.Count(header, newline); n > manifest.MaxHeader {
+		return nil, nil, fmt.Errorf("%w: %d bytes, at most %d are allowed", segment.ErrTooLarge, n, manifest.MaxHeader)
 	}
 	if !utf8.Valid(header) {
 		return nil, nil, fmt.Errorf("%w: not valid UTF-8", segment.ErrInvalidEvent)
@@ -57,5 +56,9 @@ func checkHeader(raw []byte) (header []byte, createdAt *int64, err error) {
 	if rest := header[dec.InputOffset():]; len(rest) > 0 {
 		return nil, nil, fmt.Errorf("%w: %d bytes follow the object", segment.ErrInvalidEvent, len(rest))
 	}
-	return header, createdAt, nil
+	// Valid JSON has newlines only where white space may stand; before this point
+	// dropping them might have made a number of two, or shortened a string.
+	return bytes.ReplaceAll(header, newline, nil), createdAt, nil
 }
+
+var newline = []byte{'\n'}

@@ -50,30 +50,43 @@ func (r *Reader) loadIf(ctx context.Context, id string, ifNot objstore.Version) 
 	if err := manifest.CheckID(id); err != nil {
 		return manifest.Head{}, err
 	}
+	was := r.lastSeen(id)
 	head, err := manifest.Load(ctx, r.store, id, manifest.LoadOptions{Clock: &r.clock, IfNot: ifNot})
 	if err != nil {
 		return head, err
 	}
-	return head, r.remember(id, head.Record)
-}
-
-func (r *Reader) remember(id string, rec *manifest.Record) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	was := r.seen[id]
-	if was.uid == rec.UID && rec.Revision < was.revision {
-		return &OpError{Op: "load", Log: id, Key: manifest.Key(id), Seq: -1,
+	// What counts is what had been seen when the read began: of two reads at a
+	// time the older one may well be answered last.
+	if rec := head.Record; was.uid == rec.UID && rec.Revision < was.revision {
+		return head, &OpError{Op: "load", Log: id, Key: manifest.Key(id), Seq: -1,
 			Err:  fmt.Errorf("%w: revision %d, %d was seen before", ErrRolledBack, rec.Revision, was.revision),
 			Hint: "an older manifest was put back, or a cache or replica answers with old objects; `s3logctl fsck` says what was lost"}
 	}
-	if len(r.seen) >= maxSeen {
+	r.remember(id, head.Record)
+	return head, nil
+}
+
+func (r *Reader) lastSeen(id string) seen {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.seen[id]
+}
+
+// remember notes a version that was read or written.
+func (r *Reader) remember(id string, rec *manifest.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was, known := r.seen[id]
+	if was.uid == rec.UID && was.revision >= rec.Revision {
+		return
+	}
+	if !known && len(r.seen) >= maxSeen {
 		for other := range r.seen {
 			delete(r.seen, other)
 			break
 		}
 	}
 	r.seen[id] = seen{rec.UID, rec.Revision}
-	return nil
 }
 
 // Info is what one log's manifest says.
