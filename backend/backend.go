@@ -93,25 +93,29 @@ func (b *Backend) Decide(ctx context.Context, token string) (Decision, error) {
 	}
 	set, err := manifest.Settle(ctx, b.store, in, b.writer(), b.commitOptions())
 	if err != nil {
+		if errors.Is(err, ErrOutcomeUnknown) {
+			// Of the settling commit. The question remains the one that was asked.
+			err = &manifest.CommitError{Verdict: manifest.Unknown, Intent: in, Err: err}
+		}
 		return Decision{}, opError("decide", in.Log, err)
 	}
-	d := Decision{Committed: set.Verdict.Landed(), Receipt: Receipt{Log: in.Log, First: in.Start}}
+	d := Decision{Committed: set.Verdict.Landed(), Receipt: Receipt{Log: in.Log, First: in.First}}
 	if r := set.Head.Record; r != nil {
 		d.place(r)
 	}
 	if d.Committed {
-		d.Count = in.End - in.Start
+		d.Count = in.Count
 		return d, nil
 	}
 	for _, k := range in.Keys {
-		if e, found, err := set.Head.Record.LookupKey(k.Key, k.Digest); found && err == nil && len(in.Keys) == 1 {
+		if e, found, err := set.Head.Record.LookupKey(k.Key, k.Digest); found && err == nil {
 			d.Committed, d.Duplicate, d.First, d.Count = true, true, e.First, e.Count
 			return d, nil
 		}
 	}
 	switch set.Verdict {
 	case manifest.Unknown:
-		return d, &OpError{Op: "decide", Log: in.Log, Seq: in.Start, Err: fmt.Errorf("%w: the log has moved on too far to tell", ErrOutcomeUnknown),
+		return d, &OpError{Op: "decide", Log: in.Log, Seq: in.First, Err: fmt.Errorf("%w: the log has moved on too far to tell", ErrOutcomeUnknown),
 			Hint: "look for the events themselves (`s3logctl cat --from SEQ`)"}
 	case manifest.Gone:
 		return d, &OpError{Op: "decide", Log: in.Log, Seq: -1, Err: fmt.Errorf("%w: its manifest was removed", ErrNotFound)}

@@ -46,12 +46,12 @@ func (j *job) end() int64 {
 }
 
 // start runs work in a goroutine. measure is what hold compares with.
-func (j *job) start(bg *sync.WaitGroup, until int64, measure int, work func() (*prepared, error)) {
+func (j *job) start(until int64, measure int, work func() (*prepared, error)) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	done := make(chan struct{})
 	j.done, j.until = done, until
-	bg.Go(func() {
+	go func() {
 		p, err := work()
 		j.mu.Lock()
 		defer j.mu.Unlock()
@@ -60,7 +60,7 @@ func (j *job) start(bg *sync.WaitGroup, until int64, measure int, work func() (*
 			j.until, j.hold = 0, measure+measure/4
 		}
 		close(done)
-	})
+	}()
 }
 
 func (j *job) wait(ctx context.Context) {
@@ -88,6 +88,14 @@ func (j *job) clear() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.result, j.until, j.hold = nil, 0, 0
+}
+
+// fail notes that work of the measure could not be done where it was tried
+// without start.
+func (j *job) fail(measure int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.hold = measure + measure/4
 }
 
 func (j *job) held(measure int) bool {
@@ -134,12 +142,12 @@ func (l *Log) startBackground() {
 	if n := l.tail.encoded(); n >= sealSoft && l.sealer.idle() && !l.sealer.held(n) {
 		t := l.tail
 		l.tail.barrier = t.next()
-		l.sealer.start(&l.bg, t.next(), n, func() (*prepared, error) {
+		l.sealer.start(t.next(), n, func() (*prepared, error) {
 			return l.makeSeal(l.bgCtx, segment.NewCodec(), t, r.Content, r.Epoch, "", l.birth(r))
 		})
 	}
 	if plan := planMerge(r.Segments); plan != nil && l.merger.idle() && !l.merger.held(len(r.Segments)) {
-		l.merger.start(&l.bg, 0, len(r.Segments), func() (*prepared, error) { return l.makeMerge(l.bgCtx, plan, r.Epoch) })
+		l.merger.start(0, len(r.Segments), func() (*prepared, error) { return l.makeMerge(l.bgCtx, plan, r.Epoch) })
 	}
 }
 

@@ -56,7 +56,7 @@ func (l *Log) commit(ops []*appendOp) {
 	err := l.err
 	l.mu.Unlock()
 	if err != nil {
-		l.finish(ops, func(op *appendOp) { op.err = err })
+		l.finish(ops, func(op *appendOp) { op.err = op.refusal(err) })
 		return
 	}
 	l.lastRun = time.Now()
@@ -90,6 +90,7 @@ func (l *Log) landed(c *batch, res manifest.Result) {
 	l.mu.Lock()
 	if r := res.Head.Record; r != nil {
 		l.next = r.Next
+		l.b.remember(l.id, r)
 	}
 	if sticky != nil {
 		l.err = sticky
@@ -119,8 +120,12 @@ func (l *Log) landed(c *batch, res manifest.Result) {
 // ends the handle: what was to come after it must not land without it.
 func (l *Log) failed(c *batch, err error) {
 	head := c.base
-	if ce, ok := isCommitError(err); ok && ce.Head.Record != nil {
-		head = ce.Head
+	ce, judged := isCommitError(err)
+	if judged {
+		if ce.Head.Record != nil {
+			head = ce.Head
+		}
+		ce.Intent.First, ce.Intent.Count = ce.Intent.Start, ce.Intent.End-ce.Intent.Start
 	}
 	l.mu.Lock()
 	l.err = err
@@ -143,8 +148,42 @@ func (l *Log) failed(c *batch, err error) {
 			return
 		}
 		op.err = err
+		if judged && op.intent != nil {
+			own := *ce
+			own.Intent = *op.intent
+			op.err = &own
+		}
 	})
-	l.finish(rest, func(op *appendOp) { op.err = fmt.Errorf("not sent, since an append before it failed: %w", err) })
+	l.finish(rest, func(op *appendOp) { op.err = op.refusal(err) })
+}
+
+// refusal is what an operation is told that came after the one that ended the
+// handle.
+func (op *appendOp) refusal(err error) error {
+	if len(op.events) == 0 {
+		return err // it only asked what became of those before it
+	}
+	return &unsentError{err}
+}
+
+// unsentError is the sticky error of a handle, told to an append that was never
+// sent. It is everything that its cause is except ErrOutcomeUnknown, and has no
+// token: that outcome is another append's, and this one's is known.
+type unsentError struct{ cause error }
+
+func (e *unsentError) Error() string {
+	return "not sent, as this handle has failed: " + e.cause.Error()
+}
+
+func (e *unsentError) Is(target error) bool {
+	return target != ErrOutcomeUnknown && errors.Is(e.cause, target)
+}
+
+func (e *unsentError) As(target any) bool {
+	if _, token := target.(**manifest.CommitError); token {
+		return false
+	}
+	return errors.As(e.cause, target)
 }
 
 func (l *Log) finish(ops []*appendOp, set func(*appendOp)) {
@@ -152,6 +191,9 @@ func (l *Log) finish(ops []*appendOp, set func(*appendOp)) {
 	defer l.mu.Unlock()
 	for _, op := range ops {
 		set(op)
+		if op == l.last && op.err != nil && l.err == nil {
+			l.last = nil // nothing was released
+		}
 		close(op.done)
 	}
 }
@@ -176,7 +218,6 @@ type batch struct {
 	out  map[*appendOp]outcome
 	base manifest.Head
 	tail tail // after this commit
-	sent bool
 	// What the commit names beside its own events.
 	sealed, merged *prepared
 }
@@ -197,7 +238,10 @@ func (c *batch) step(ctx context.Context, base manifest.Head) (*manifest.Proposa
 	if err := l.follow(base.Record); err != nil {
 		return nil, err
 	}
-	if c.sent && c.anyCancelled() {
+	l.mu.Lock()
+	abandoned := c.abandoned()
+	l.mu.Unlock()
+	if abandoned {
 		return nil, errAbandoned
 	}
 	for {
@@ -209,37 +253,55 @@ func (c *batch) step(ctx context.Context, base manifest.Head) (*manifest.Proposa
 		if err != nil || p == nil {
 			return nil, err
 		}
-		if c.send(&p.Intent) {
-			return p, nil
+		if ok, err := c.send(&p.Intent); ok || err != nil {
+			return p, err
 		}
 		// Somebody took an append back while we were at it.
 	}
 }
 
-// send marks the operations as sent, unless one that the proposal holds was
-// cancelled: then the proposal must be made again without it.
-func (c *batch) send(in *manifest.Intent) bool {
+// send marks the operations as sent. It reports false where one that the
+// proposal holds was cancelled before that: then the proposal must be made again
+// without it.
+func (c *batch) send(p *manifest.Intent) (bool, error) {
 	c.l.mu.Lock()
 	defer c.l.mu.Unlock()
+	if c.abandoned() {
+		return false, errAbandoned
+	}
 	for _, op := range c.ops {
-		if _, held := c.out[op]; held && op.cancelled && !c.sent {
-			return false
+		if _, held := c.out[op]; held && op.cancelled && op.intent == nil {
+			return false, nil
 		}
 	}
 	for _, op := range c.ops {
-		if out, held := c.out[op]; held && out.err == nil {
-			op.intent = in
+		if out, held := c.out[op]; held {
+			op.intent = out.intent(op, *p)
 		}
 	}
-	c.sent = true
-	return true
+	return true, nil
 }
 
-func (c *batch) anyCancelled() bool {
-	c.l.mu.Lock()
-	defer c.l.mu.Unlock()
+// intent is the part of a commit that concerns one operation: what its caller's
+// token says. nil where the commit does nothing for it, so that nothing about it
+// can be unknown.
+func (o *outcome) intent(op *appendOp, in manifest.Intent) *manifest.Intent {
+	n := o.receipt.Count
+	if o.err != nil || n == 0 && !op.last && !op.seal {
+		return nil
+	}
+	in.First, in.Count, in.Keys = o.receipt.First, n, nil
+	if op.key != "" && n > 0 {
+		in.Keys = []manifest.KeyEntry{{Key: op.key, First: in.First, Count: n, Digest: op.digest}}
+	}
+	return &in
+}
+
+// abandoned reports whether somebody left whose events were sent already, and
+// so holds a token for a commit that did not land. l.mu is held.
+func (c *batch) abandoned() bool {
 	for _, op := range c.ops {
-		if op.cancelled && op.intent != nil {
+		if op.cancelled && op.intent != nil && !c.out[op].receipt.Duplicate {
 			return true
 		}
 	}
@@ -284,8 +346,8 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 		return nil, err
 	}
 	release, seal := c.asked()
-	if !l.owned && count == 0 {
-		release, seal = false, false // nothing is ours to release
+	if count == 0 && (!l.owned || base.Owner.Released) {
+		release, seal = false, false // nothing is ours to release, or we did it already
 	}
 	if count == 0 && !release && (!seal || l.tail.next() == l.tail.first) {
 		return nil, nil
@@ -309,8 +371,11 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 			return nil, err
 		}
 	}
+	if seal && count == 0 && t.next() == t.first {
+		seal = false // what was ready holds everything
+	}
 	if big || seal || next.over(limit) {
-		if l.sealer.running() && !big && !seal {
+		if l.sealer.running() && !big {
 			l.sealer.wait(ctx) // it takes most of the tail off our hands
 			if err := ctx.Err(); err != nil {
 				return nil, err

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,7 +36,8 @@ type Log struct {
 	idle    chan struct{} // closed when run has ended; nil while it never ran
 	err     error         // sticky
 	closed  bool
-	next    int64 // where the log continues, as of the last commit or read
+	last    *appendOp // releases the log: nothing is accepted behind it, unless it fails
+	next    int64     // where the log continues, as of the last commit or read
 	hurry   chan struct{}
 
 	// Below: only the goroutine of run, or nobody.
@@ -51,7 +53,6 @@ type Log struct {
 
 	bgCtx  context.Context // ends background work at Close
 	bgStop context.CancelFunc
-	bg     sync.WaitGroup
 }
 
 func (b *Backend) newLog(id string, w manifest.Writer, open seedpath.Opening, head manifest.Head) *Log {
@@ -177,9 +178,9 @@ func (l *Log) enqueue(op *appendOp) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err != nil {
-		return l.err
+		return op.refusal(l.err)
 	}
-	if l.closed {
+	if l.closed || l.last != nil {
 		return ErrClosed
 	}
 	l.push(op)
@@ -189,7 +190,7 @@ func (l *Log) enqueue(op *appendOp) error {
 // push is enqueue without asking; l.mu is held.
 func (l *Log) push(op *appendOp) {
 	if op.last {
-		l.closed = true
+		l.last = op
 	}
 	l.queue = append(l.queue, op)
 	if !l.running {
@@ -212,6 +213,13 @@ func (l *Log) abandon(ctx context.Context, op *appendOp) error {
 	op.cancelled = true
 	cause := context.Cause(ctx)
 	if op.intent == nil {
+		// It leaves the queue at once, so that what waits there stays bounded.
+		if i := slices.Index(l.queue, op); i >= 0 {
+			l.queue = slices.Delete(l.queue, i, i+1)
+		}
+		if l.last == op {
+			l.last = nil
+		}
 		return fmt.Errorf("not sent: %w", cause)
 	}
 	return &manifest.CommitError{
@@ -266,7 +274,10 @@ func (l *Log) Close(ctx context.Context, opt CloseOptions) error {
 	if idle != nil {
 		select {
 		case <-idle:
-			l.bg.Wait()
+			// What was begun in the background ends soon, but not before the object
+			// at hand is encoded.
+			l.sealer.wait(ctx)
+			l.merger.wait(ctx)
 		case <-ctx.Done():
 		}
 	}

@@ -114,15 +114,22 @@ func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64) err
 	l := c.l
 	base := d.Base()
 	pressed := base != nil && len(base.Segments) >= mergePressure
+	// A merge can wait and events cannot: it may neither fail the commit nor use
+	// up its time.
+	mctx, cancel := context.WithTimeout(ctx, l.b.opt.CommitTimeout/2)
+	defer cancel()
 	if pressed {
-		l.merger.wait(ctx)
+		l.merger.wait(mctx)
 	}
 	c.merged = l.merger.ready()
-	if c.merged == nil && base != nil && (pressed || l.b.opt.Foreground) {
+	if c.merged == nil && base != nil && (pressed || l.b.opt.Foreground) && !l.merger.held(len(base.Segments)) {
 		if plan := planMerge(base.Segments); plan != nil {
-			p, err := l.makeMerge(ctx, plan, d.Epoch())
+			p, err := l.makeMerge(mctx, plan, d.Epoch())
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
 			if err != nil {
-				return err
+				l.merger.fail(len(base.Segments))
 			}
 			c.merged = p
 		}

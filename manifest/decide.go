@@ -31,6 +31,12 @@ type Intent struct {
 	Base       string     `json:"base"`       // commit id of the version it is conditioned on; "" is absence
 	Revision   int64      `json:"revision"`   // after this commit
 	Keys       []KeyEntry `json:"keys,omitempty"`
+
+	// First and Count are the place of one caller's events, where the commit is a
+	// batch of several and this copy of the intent is that caller's own. Judge does
+	// not look at them.
+	First int64 `json:"first"`
+	Count int64 `json:"count"`
 }
 
 // Verdict is what a manifest says about an intent.
