@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/sessionfile"
+)
+
+// Exit codes.
+const (
+	exitDone        = 0
+	exitFailure     = 1
+	exitUsage       = 2 // also: invalid event, too large
+	exitConflict    = 4 // somebody or something else is there already
+	exitNotFound    = 5 // also: deleted
+	exitDamaged     = 6 // also: missing, rolled back
+	exitDenied      = 7
+	exitUnsupported = 8
+	exitUnknown     = 9
+)
+
+// errUsage is a mistake in the command line.
+var errUsage = errors.New("usage")
+
+// exits is the one table from errors to exit codes and the names that JSON
+// shows; docs/cli.md lists it. An error that matches several is the first one.
+var exits = []struct {
+	err  error
+	exit int
+	code string
+}{
+	{backend.ErrOutcomeUnknown, exitUnknown, "outcome-unknown"},
+	{errUsage, exitUsage, "usage"},
+
+	{backend.ErrFenced, exitConflict, "fenced"},
+	{backend.ErrHeld, exitConflict, "held"},
+	{backend.ErrExists, exitConflict, "exists"},
+	{backend.ErrSeqMismatch, exitConflict, "seq-mismatch"},
+	{backend.ErrKeyConflict, exitConflict, "key-conflict"},
+
+	{backend.ErrDeleted, exitNotFound, "deleted"},
+	{backend.ErrNotFound, exitNotFound, "not-found"},
+
+	{backend.ErrUnsupportedVersion, exitUnsupported, "unsupported-version"},
+	{backend.ErrMissing, exitDamaged, "missing"},
+	{backend.ErrRolledBack, exitDamaged, "rolled-back"},
+	{sessionfile.ErrTorn, exitDamaged, "torn"},
+	{backend.ErrCorrupt, exitDamaged, "corrupt"},
+	{objstore.ErrTooLarge, exitDamaged, "corrupt"}, // an object that no writer made
+
+	{backend.ErrInvalidEvent, exitUsage, "invalid-event"},
+	{backend.ErrTooLarge, exitUsage, "too-large"},
+
+	{backend.ErrDenied, exitDenied, "denied"},
+	{backend.ErrUnsupportedStore, exitUnsupported, "unsupported-store"},
+	{objstore.ErrNotExist, exitNotFound, "not-found"},
+
+	{context.Canceled, exitFailure, "interrupted"},
+	{objstore.ErrUndecided, exitFailure, "unavailable"},
+	{context.DeadlineExceeded, exitFailure, "unavailable"},
+}
+
+// classify finds exit code and name of an error.
+func classify(err error) (exit int, code string) {
+	for _, e := range exits {
+		if errors.Is(err, e.err) {
+			return e.exit, e.code
+		}
+	}
+	return exitFailure, "failure"
+}
+
+// usageError is an errUsage that does not say so.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error      { return e.error }
+func (usageError) Is(target error) bool { return target == errUsage }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// hinted is an error with a hint for the person who reads it.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e hinted) Unwrap() error { return e.error }
+
+func withHint(err error, hint string) error { return hinted{err, hint} }
+
+// tokened is an error of the settling of a token.
+type tokened struct {
+	error
+	token string
+}
+
+func (e tokened) Unwrap() error { return e.error }
+
+// failure is an error in JSON.
+type failure struct {
+	Error string  `json:"error"`
+	Code  string  `json:"code"`
+	Log   *string `json:"log"`
+	Key   *string `json:"key"`
+	Seq   *int64  `json:"seq"`
+	Hint  *string `json:"hint"`
+	Token string  `json:"token,omitempty"`
+}
+
+// describe collects what an error and its causes say, the outer ones first.
+func describe(err error) (failure, int) {
+	exit, code := classify(err)
+	f := failure{Error: err.Error(), Code: code, Token: backend.Token(err)}
+	if t, ok := errors.AsType[tokened](err); ok {
+		f.Token = t.token
+	}
+	set := func(to **string, text string) {
+		if *to == nil && text != "" {
+			*to = &text
+		}
+	}
+	var walk func(err error)
+	walk = func(err error) {
+		switch e := err.(type) { //nolint:errorlint // every link of the chain is visited
+		case hinted:
+			set(&f.Hint, e.hint)
+		case *backend.OpError:
+			set(&f.Log, e.Log)
+			set(&f.Key, e.Key)
+			set(&f.Hint, e.Hint)
+			if f.Seq == nil && e.Seq >= 0 {
+				f.Seq = &e.Seq
+			}
+		case *objstore.Error:
+			set(&f.Key, e.Key)
+			set(&f.Hint, e.Hint)
+		}
+		switch e := err.(type) { //nolint:errorlint // the same
+		case interface{ Unwrap() error }:
+			if inner := e.Unwrap(); inner != nil {
+				walk(inner)
+			}
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				walk(inner)
+			}
+		}
+	}
+	walk(err)
+	return f, exit
+}
+
+// complain reports an error on stderr, and keeps the exit code of the first
+// one. nil is no error.
+func (g *globals) complain(err error) {
+	if err == nil {
+		return
+	}
+	_ = g.out.Flush() // in the order in which things happened; its error comes again
+	f, exit := describe(err)
+	if g.exit == exitDone {
+		g.exit = exit
+	}
+	if g.asJSON() {
+		writeJSON(g.err, f)
+		return
+	}
+	fmt.Fprintf(g.err, "s3logctl: %s\n", oneLine(f.Error))
+	if f.Hint != nil {
+		fmt.Fprintf(g.err, "hint: %s\n", oneLine(*f.Hint))
+	}
+	if f.Token != "" {
+		fmt.Fprintf(g.err, "token: %s\n", oneLine(f.Token))
+	}
+}

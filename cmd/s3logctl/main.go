@@ -1,0 +1,119 @@
+// Command s3logctl keeps append-only event logs in object storage: it appends,
+// reads, follows, lists, imports and exports them, and settles what became of a
+// commit whose reply was lost. docs/cli.md is its reference: verbs, flags, exit
+// codes and the JSON that scripts may rely on.
+//
+// There is a file for each verb, and what a verb means is decided in package
+// backend: nothing here knows manifests, segments or the protocol.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func main() { os.Exit(systemRun()) }
+
+// systemRun runs the command on the process's own streams. The first SIGINT or
+// SIGTERM cancels what is going on, the second one kills. A closed output pipe
+// ends the process by SIGPIPE, as it does other tools.
+func systemRun() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+	return run(ctx, os.Args[1:], surroundings{
+		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		stdoutTTY: term.IsTerminal(int(os.Stdout.Fd())),
+		stderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
+		getenv:    os.Getenv,
+		open:      openStore,
+	})
+}
+
+// run executes one command line and returns the exit code of §13 of the design.
+func run(ctx context.Context, args []string, around surroundings) int {
+	g := newGlobals(around)
+	defer g.close()
+	root := newRootCommand(g)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if ferr := g.flush(); err == nil && ferr != nil {
+		err = fmt.Errorf("writing the output: %w", ferr)
+	}
+	g.complain(err)
+	g.reportRequests()
+	return g.exit
+}
+
+func newRootCommand(g *globals) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "s3logctl",
+		Short: "Append-only event logs in object storage",
+		Long: `s3logctl keeps append-only event logs in S3-compatible object storage, or in a
+directory.
+
+A store is s3://bucket/prefix?region=…&endpoint=…&path-style=true, file:///dir,
+or a path such as ./dir or /dir. Without --store and S3LOG_STORE it is the
+embedded store in the user's data directory.`,
+		Example: `  s3logctl generate --events 200 | s3logctl import --log demo -
+  s3logctl ls
+  s3logctl tail demo -n 3
+  echo '{"type":"note","data":{"text":"hello"}}' | s3logctl append demo`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			err := usagef("unknown command %q", args[0])
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				return withHint(err, fmt.Sprintf("did you mean %q?", near[0]))
+			}
+			return withHint(err, "`s3logctl --help` lists the commands")
+		},
+		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+		PersistentPreRunE:          func(*cobra.Command, []string) error { return g.check() },
+	}
+	root.SetIn(g.stdin)
+	root.SetOut(g.out)
+	root.SetErr(g.err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return withHint(usagef("%w", err), fmt.Sprintf("`%s --help` shows the flags", cmd.CommandPath()))
+	})
+	g.addFlags(root)
+	root.AddCommand(
+		newAppendCommand(g), newCatCommand(g), newTailCommand(g),
+		newLsCommand(g), newInfoCommand(g),
+		newImportCommand(g), newExportCommand(g),
+		newDecideCommand(g),
+		newVersionCommand(g),
+	)
+	return root
+}
+
+// exactArgs is cobra.ExactArgs with an error of the right exit code.
+func exactArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != n {
+			return usagef("%s takes %s, not %d arguments", cmd.CommandPath(), what, len(args))
+		}
+		return nil
+	}
+}
+
+// minArgs is cobra.MinimumNArgs with an error of the right exit code.
+func minArgs(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) < n {
+			return usagef("%s takes %s", cmd.CommandPath(), what)
+		}
+		return nil
+	}
+}

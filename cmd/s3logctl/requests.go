@@ -1,0 +1,57 @@
+package main
+
+import (
+	"encoding/json"
+	"strconv"
+
+	"github.com/s3log/s3log/backend/objstore/tracestore"
+)
+
+// Prices of requests in billionths of a US dollar: Amazon S3 pricing
+// (https://aws.amazon.com/s3/pricing/), S3 Standard in US East (N. Virginia):
+// PUT, COPY, POST and LIST 0.005 USD per 1,000, GET, SELECT and all others
+// 0.0004 USD per 1,000, DELETE free. Storage and transfer are not in it.
+const (
+	priceWrite = 5000 // PUT, LIST, COPY
+	priceRead  = 400  // GET, HEAD
+)
+
+// requestReport is what was asked of the store in one run.
+type requestReport struct {
+	Requests struct {
+		Put    int64 `json:"PUT"`
+		Get    int64 `json:"GET"`
+		Head   int64 `json:"HEAD"`
+		List   int64 `json:"LIST"`
+		Delete int64 `json:"DELETE"`
+		Copy   int64 `json:"COPY"`
+	} `json:"requests"`
+	BytesIn  int64       `json:"bytesIn"`
+	BytesOut int64       `json:"bytesOut"`
+	USD      json.Number `json:"usd"`
+}
+
+func newRequestReport(c tracestore.Counts) requestReport {
+	r := requestReport{BytesIn: c.BytesIn, BytesOut: c.BytesOut, USD: cost(c)}
+	r.Requests.Put, r.Requests.Get, r.Requests.Head = c.Put, c.Get, c.Head
+	r.Requests.List, r.Requests.Delete, r.Requests.Copy = c.List, c.Delete, c.Copy
+	return r
+}
+
+// cost is the price of requests in US dollars, without an exponent.
+func cost(c tracestore.Counts) json.Number {
+	nano := priceWrite*(c.Put+c.List+c.Copy) + priceRead*(c.Get+c.Head)
+	return json.Number(strconv.FormatFloat(float64(nano)/1e9, 'f', -1, 64))
+}
+
+// reportRequests prints the report, whatever the command came to.
+func (g *globals) reportRequests() {
+	if !g.requests {
+		return
+	}
+	var c tracestore.Counts
+	if g.trace != nil {
+		c = g.trace.Counts()
+	}
+	writeJSON(g.err, newRequestReport(c))
+}

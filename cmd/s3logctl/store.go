@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/filestore"
+	"github.com/s3log/s3log/backend/objstore/s3store"
+)
+
+// storeVariable names the environment's store.
+const storeVariable = "S3LOG_STORE"
+
+// location is where a store is: in a directory, or else on S3.
+type location struct {
+	dir      string
+	s3       s3store.Config
+	embedded bool // nobody named it
+}
+
+// locate finds the store by flag, environment or default.
+func (g *globals) locate() (location, error) {
+	text := g.store
+	if text == "" {
+		text = g.getenv(storeVariable)
+	}
+	if text != "" {
+		return parseLocation(text)
+	}
+	dir, err := dataDir(runtime.GOOS, g.getenv)
+	return location{dir: dir, embedded: true}, err
+}
+
+// parseLocation reads a store URL, or the path of a directory. A path must look
+// like one, so that the name of a bucket is never taken for a directory.
+func parseLocation(text string) (location, error) {
+	scheme, _, isURL := strings.Cut(text, "://")
+	switch {
+	case isURL && scheme == "s3":
+		c, err := s3store.ParseURL(text)
+		if err != nil {
+			return location{}, usagef("%w", err)
+		}
+		return location{s3: c}, nil
+	case isURL && scheme == "file":
+		dir, err := filePath(text)
+		return location{dir: dir}, err
+	case isURL:
+		return location{}, withHint(usagef("store %q: unknown kind of URL", text), "stores are s3://bucket/prefix, file:///dir, ./dir or /dir")
+	case looksLikePath(text):
+		return location{dir: filepath.Clean(text)}, nil
+	}
+	return location{}, withHint(usagef("store %q is neither a URL nor a path", text),
+		fmt.Sprintf("write s3://%s for a bucket, or ./%s for a directory", text, text))
+}
+
+func looksLikePath(text string) bool {
+	if text == "." || text == ".." || filepath.IsAbs(text) {
+		return true
+	}
+	for _, start := range []string{"/", "./", "../", `.\`, `..\`} {
+		if strings.HasPrefix(text, start) && (start[len(start)-1] == '/' || runtime.GOOS == "windows") {
+			return true
+		}
+	}
+	return false
+}
+
+// filePath is the directory of a file URL.
+func filePath(text string) (string, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return "", usagef("store URL: %w", err)
+	case u.Host != "" && u.Host != "localhost":
+		return "", withHint(usagef("store %q: %q is taken for a host", text, u.Host), "an absolute path follows three slashes: file:///dir")
+	case u.RawQuery != "" || u.Fragment != "":
+		return "", withHint(usagef("store %q: a directory has no parameters", text), "write ? as %3F and # as %23")
+	case u.Path == "":
+		return "", usagef("store %q names no directory", text)
+	}
+	path := u.Path
+	if runtime.GOOS == "windows" {
+		path = strings.TrimPrefix(path, "/") // file:///C:/dir
+	}
+	return filepath.Clean(filepath.FromSlash(path)), nil
+}
+
+// dataDir is where the embedded store of a user is.
+func dataDir(goos string, getenv func(string) string) (string, error) {
+	const name = "s3log"
+	home := getenv("HOME")
+	switch goos {
+	case "windows":
+		if dir := getenv("LocalAppData"); dir != "" {
+			return filepath.Join(dir, name), nil
+		}
+	case "darwin":
+		if home != "" {
+			return filepath.Join(home, "Library", "Application Support", name), nil
+		}
+	default:
+		// The specification of the variable: what is not absolute is ignored.
+		if dir := getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) {
+			return filepath.Join(dir, name), nil
+		}
+		if home != "" {
+			return filepath.Join(home, ".local", "share", name), nil
+		}
+	}
+	return "", withHint(usagef("no store is named, and this user has no home directory for the embedded one"), "name one with --store or S3LOG_STORE")
+}
+
+// openStore opens the store at a place. Only S3 loads an AWS configuration.
+func openStore(ctx context.Context, at location, use use) (objstore.Store, error) {
+	if at.dir == "" {
+		return s3store.Open(ctx, at.s3)
+	}
+	if use != useCreate {
+		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {
+			return nil, withHint(fmt.Errorf("%w: there is no store in %s", backend.ErrNotFound, quote(at.dir)),
+				"`s3logctl import` and `s3logctl append --create` begin one; --store names another")
+		}
+	}
+	return filestore.Open(at.dir, filestore.Options{ReadOnly: use == useRead})
+}
