@@ -218,6 +218,8 @@ type batch struct {
 	out  map[*appendOp]outcome
 	base manifest.Head
 	tail tail // after this commit
+	// waited: for a seal in the background, once.
+	waited bool
 	// What the commit names beside its own events.
 	sealed, merged *prepared
 }
@@ -375,8 +377,13 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 		seal = false // what was ready holds everything
 	}
 	if big || seal || next.over(limit) {
-		if l.sealer.running() && !big {
-			l.sealer.wait(ctx) // it takes most of the tail off our hands
+		if l.sealer.running() && !big && !c.waited {
+			// It takes most of the tail off our hands; but one that hangs must not
+			// use up all our time.
+			c.waited = true
+			wctx, cancel := context.WithTimeout(ctx, l.b.opt.CommitTimeout/2)
+			l.sealer.wait(wctx)
+			cancel()
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"slices"
 
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/manifest"
@@ -92,7 +93,7 @@ func (r *Reader) span(ctx context.Context, head manifest.Head, from, to int64, y
 		case lerr != nil:
 			yield(Event{}, opError("read", id, fmt.Errorf("%w; reading the manifest again: %w", err, lerr)))
 			return next, false
-		case fresh.Record.Commit.ID == head.Record.Commit.ID:
+		case fresh.Record.Commit.ID == head.Record.Commit.ID, stillNamed(fresh.Record, err):
 			yield(Event{}, opError("read", id, finding(err)))
 			return next, false
 		case reread == maxRereads:
@@ -103,8 +104,17 @@ func (r *Reader) span(ctx context.Context, head manifest.Head, from, to int64, y
 	}
 }
 
+// stillNamed reports whether the segment that an error is about is named by a
+// manifest that was read after the error: no commit replaced it then.
+func stillNamed(rec *manifest.Record, err error) bool {
+	oe, ok := errors.AsType[*OpError](err)
+	return ok && slices.ContainsFunc(rec.Segments, func(s manifest.SegmentRef) bool {
+		return manifest.SegmentKey(rec.Log, s.Name) == oe.Key
+	})
+}
+
 // finding says what it means that a segment cannot be had although the manifest
-// that names it has not changed.
+// that names it has not changed, or still names it.
 func finding(err error) error {
 	oe, ok := errors.AsType[*OpError](err)
 	if !ok {

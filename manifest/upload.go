@@ -26,7 +26,12 @@ func PutSegment(ctx context.Context, st objstore.Store, id string, name Name, bo
 		case objstore.Precondition:
 			// Our own copy, sent earlier by us or repeated below us; nothing else
 			// can carry this nonce. Read it rather than believe that.
-			return sameSegment(ctx, st, id, key, body)
+			if err = sameSegment(ctx, st, id, key, body); err == nil || !errors.Is(err, objstore.ErrUndecided) {
+				return err
+			}
+			if werr := wait.sleep(ctx); werr != nil {
+				return err
+			}
 		case objstore.TryAgain, objstore.Undecided:
 			if werr := wait.sleep(ctx); werr != nil {
 				return uploadError(id, key, fmt.Errorf("%w (last reply: %w)", werr, err))
