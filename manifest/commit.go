@@ -71,6 +71,7 @@ func (e *CommitError) Unwrap() error { return e.Err }
 // All attempts of one commit send the same bytes and the same precondition.
 func Commit(ctx context.Context, st objstore.Store, base Head, step Step, opt Options) (Result, error) {
 	var res Result
+	retags := 0
 	for {
 		p, err := step(ctx, base)
 		if err != nil {
@@ -80,8 +81,19 @@ func Commit(ctx context.Context, st objstore.Store, base Head, step Step, opt Op
 			res.Head = base
 			return res, nil
 		}
-		out := run(ctx, st, newAttempt(p, base), opt, &res)
+		if base.Record != nil && base.Version.IsZero() {
+			return res, &CommitError{Verdict: Rebase, Head: base, Intent: p.Intent, Err: fmt.Errorf(
+				"%w: it gave no version of the manifest that a condition can name (a proxy that weakens or drops ETags?)", ErrUnsupportedStore)}
+		}
+		a := newAttempt(p, base)
+		a.retags = retags
+		out := run(ctx, st, a, opt, &res)
 		if out.restart {
+			if out.verdict == Unmoved {
+				retags++
+			} else {
+				retags = 0
+			}
 			base = out.head
 			continue
 		}
@@ -167,6 +179,7 @@ type attempt struct {
 	undecided error // the first reply that left it open whether the PUT was, or will be, applied
 	last      error // the newest reply that was not decisive
 	refusals  int   // preconditions failed on an unmoved version
+	retags    int   // attempts in a row before this one that met the same commit under another version
 	out       outcome
 }
 
@@ -222,7 +235,10 @@ func (a *attempt) read(head Head, err error) action {
 			// The same commit under another version: what we were given with it was
 			// the version of an older body (a torn read), so our condition can never
 			// hold and the PUT never lands.
-			return a.done(outcome{head: head, restart: true})
+			if a.retags >= maxRefusals {
+				return a.failed(Unmoved, fmt.Errorf("%w: it names another version of the same manifest at every read", ErrUnsupportedStore))
+			}
+			return a.done(outcome{head: head, verdict: v, restart: true})
 		}
 		if a.refusals++; a.refusals > maxRefusals {
 			return a.failed(Unmoved, fmt.Errorf("%w: it refuses a condition that holds (%s)", ErrUnsupportedStore, a.cond))
