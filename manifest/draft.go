@@ -311,6 +311,11 @@ func checkNames(base, next *Record, uploads []Upload) error {
 	named := func(n Name) bool {
 		return slices.ContainsFunc(before, func(s SegmentRef) bool { return s.Name == n })
 	}
+	for _, u := range uploads {
+		if named(u.Ref.Name) {
+			return fmt.Errorf("%w: %s: is named already", ErrStaleUpload, u.Ref.Name)
+		}
+	}
 	for _, ref := range next.Segments {
 		if named(ref.Name) {
 			continue
