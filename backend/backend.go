@@ -44,7 +44,11 @@ func (b *Backend) Create(id string, opt CreateOptions) (*Log, error) {
 		open = seedpath.FreshOrAdopt(w, birth, seedpath.AdoptOptions(opt.AdoptOptions))
 	}
 	// What can be refused without looking at the store is refused now.
-	if _, err := open(nil, b.now()); err != nil {
+	d, err := open(nil, b.now())
+	if err == nil {
+		_, err = d.Finish()
+	}
+	if err != nil {
 		return nil, opError("create", id, err)
 	}
 	return b.newLog(id, w, open, manifest.Head{}), nil
@@ -61,7 +65,11 @@ func (b *Backend) Adopt(ctx context.Context, id string, opt AdoptOptions) (*Log,
 	}
 	w := b.writer()
 	open := seedpath.Adopt(w, seedpath.AdoptOptions(opt))
-	if _, err := open(head.Record, b.now()); err != nil {
+	_, err = open(head.Record, b.now())
+	if err == nil {
+		err = w.Check()
+	}
+	if err != nil {
 		return nil, opError("adopt", id, err)
 	}
 	return b.newLog(id, w, open, head), nil

@@ -54,6 +54,16 @@ func (r *Record) Validate() error {
 	return fmt.Errorf("state %.40q is none of %q, %q, %q", r.State, StateOpen, StateDeleted, StateVoid)
 }
 
+// Check reports what is wrong with what a writer says of itself, before any of
+// its commits is refused for it.
+func (w Writer) Check() error {
+	return cmp.Or(
+		checkToken("writer", w.ID),
+		checkText("label", w.Label, MaxLabel),
+		checkText("software", w.Software, MaxSoftware),
+	)
+}
+
 // validateBasics checks what every state has.
 func (r *Record) validateBasics() error {
 	if err := CheckID(r.Log); err != nil {
