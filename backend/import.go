@@ -163,7 +163,7 @@ func (im *importer) compare(line []byte) error {
 // time cannot mix.
 func (im *importer) flush(ctx context.Context, last bool) error {
 	at := im.seq - int64(len(im.batch))
-	r, err := im.log.Append(ctx, im.batch, AppendOptions{ExpectNext: &at, Last: last})
+	r, err := im.log.Append(ctx, im.batch, AppendOptions{ExpectNext: &at, Last: last, Boundary: true})
 	if err != nil {
 		return err
 	}

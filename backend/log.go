@@ -129,6 +129,10 @@ func (l *Log) Append(ctx context.Context, events [][]byte, opt AppendOptions) (R
 	}
 	op := &appendOp{events: pending, expect: opt.ExpectNext, last: opt.Last, done: make(chan struct{})}
 	for i := range pending {
+		if pending[i].Type() == segment.TypeEndSeed && !opt.Boundary {
+			return Receipt{}, l.fail("append", &segment.EventError{Index: i, Type: segment.TypeEndSeed, Err: ErrInvalidEvent,
+				Reason: "it marks the end of inherited history, which an ordinary append may not say"})
+		}
 		op.size += int64(pending[i].Size()) + 1
 	}
 	if op.size > MaxAppend {
