@@ -1,6 +1,7 @@
 package backend_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore/memstore"
 	"github.com/s3log/s3log/backend/objstore/tracestore"
+	"github.com/s3log/s3log/segment"
 )
 
 // noise is an event of about size bytes that does not compress well.
@@ -83,5 +85,25 @@ func TestSealAndMerge(t *testing.T) {
 				t.Errorf("%d events", len(got))
 			}
 		})
+	}
+}
+
+// A boundary judges everything before it stale, so it cannot slip in with
+// ordinary events.
+func TestAppendRefusesABoundary(t *testing.T) {
+	b := backend.New(memstore.New(t), backend.Options{})
+	l := create(t, b, "log")
+	mark := []byte(`{"type":"session/end-seed","data":{}}`)
+	_, err := l.Append(t.Context(), [][]byte{event(0), mark}, backend.AppendOptions{})
+	var ee *segment.EventError
+	if !errors.Is(err, backend.ErrInvalidEvent) || !errors.As(err, &ee) || ee.Index != 1 {
+		t.Errorf("%v", err)
+	}
+	if r, err := l.Append(t.Context(), [][]byte{event(0), mark}, backend.AppendOptions{Boundary: true}); err != nil || r.Count != 2 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	closeLog(t, l)
+	if info, err := b.Info(t.Context(), "log"); err != nil || info.Content.Boundary == nil || info.Content.Boundary.Seq != 1 {
+		t.Errorf("%+v, %v", info, err)
 	}
 }

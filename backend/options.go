@@ -92,6 +92,10 @@ type AppendOptions struct {
 	// ErrSeqMismatch and nothing is appended: a check of the log and the opening
 	// of a bracket are then one atomic step.
 	ExpectNext *int64
+	// Boundary lets the events include session/end-seed. Such an event ends what a
+	// log has inherited, and judges every bracket before it stale; the seed path
+	// writes it, and only a harness that keeps that record itself should.
+	Boundary bool
 	// Last releases the log in the same commit: the handle closes with it, and
 	// nobody has to wait for this writer any more.
 	Last bool
