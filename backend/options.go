@@ -99,10 +99,6 @@ type AppendOptions struct {
 	// Last releases the log in the same commit: the handle closes with it, and
 	// nobody has to wait for this writer any more.
 	Last bool
-	// Boundary permits events of type session/end-seed, which everybody else's
-	// verdicts rest on: for harnesses that write their own. Without it they are
-	// ErrInvalidEvent.
-	Boundary bool
 }
 
 // Receipt is what an append yields: where its events are, durably.
