@@ -55,6 +55,11 @@ func opError(op, id string, err error) error {
 	}
 	if oe, ok := errors.AsType[*OpError](err); ok && oe.Log == id {
 		if _, direct := err.(*OpError); direct {
+			if oe.Hint == "" {
+				hinted := *oe
+				hinted.Hint = hint(oe.Err)
+				return &hinted
+			}
 			return err
 		}
 	}
