@@ -41,6 +41,11 @@ reported.`,
   s3logctl import --wrap claude/line --log work transcript.jsonl`,
 		Args: minArgs(1, "files to import, or - for stdin"),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("log") {
+				if err := checkLog(f.log); err != nil {
+					return err
+				}
+			}
 			return runImport(cmd.Context(), g, args, f)
 		},
 	}
@@ -57,13 +62,8 @@ reported.`,
 
 // runImport imports every file, also after one of them failed.
 func runImport(ctx context.Context, g *globals, files []string, f importFlags) error {
-	if f.log != "" {
-		if len(files) > 1 {
-			return usagef("--log names one log, and there are %d files", len(files))
-		}
-		if err := checkLog(f.log); err != nil {
-			return err
-		}
+	if f.log != "" && len(files) > 1 {
+		return usagef("--log names one log, and there are %d files", len(files))
 	}
 	b, err := g.backend(ctx, useCreate)
 	if err != nil {
@@ -127,7 +127,7 @@ func (f *importFlags) importFile(ctx context.Context, g *globals, b *backend.Bac
 func (f *importFlags) report(g *globals, file string, r receipt, s survey) {
 	g.print(imported{receipt: r, File: file, Dropped: s.dropped}, func(w io.Writer) {
 		if r.Duplicate {
-			r.text(w, "imported before: nothing to add,")
+			fmt.Fprintf(w, "nothing to import: %s has %s already (revision %d, generation %d)\n", quote(r.Log), events(r.Next), r.Revision, r.Generation)
 		} else {
 			r.text(w, "imported")
 		}

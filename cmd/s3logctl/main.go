@@ -93,7 +93,7 @@ embedded store in the user's data directory.`,
 		newLsCommand(g), newInfoCommand(g),
 		newImportCommand(g), newExportCommand(g),
 		newDecideCommand(g),
-		newVersionCommand(g),
+		newGenerateCommand(g), newVersionCommand(g),
 	)
 	return root
 }
