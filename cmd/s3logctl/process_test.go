@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// process prepares the command as a process of its own.
+func (c *cli) process(args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(c.ctx, "s3logctl", args...)
+	cmd.Env = append(os.Environ(), storeVariable+"="+c.store)
+	return cmd
+}
+
+// TestParallelAppends: 16 processes append to one log in one directory, several
+// times each. Nothing is lost or doubled, and each one's events stay in order.
+func TestParallelAppends(t *testing.T) {
+	const writers, rounds, batch = 16, 3, 2
+	c := newCLI(t)
+	var wg sync.WaitGroup
+	for w := range writers {
+		wg.Go(func() {
+			for r := range rounds {
+				var lines strings.Builder
+				for i := range batch {
+					fmt.Fprintf(&lines, `{"type":"note","data":{"writer":%d,"n":%d}}`+"\n", w, r*batch+i)
+				}
+				cmd := c.process("append", "log", "--create", "--output", "json", "--label", fmt.Sprint("writer-", w))
+				cmd.Stdin = strings.NewReader(lines.String())
+				out, err := cmd.CombinedOutput()
+				if err != nil {
+					t.Errorf("writer %d, round %d: %v\n%s", w, r, err, out)
+					return
+				}
+				if got := fromJSON[receipt](t, string(out)); got.Count != batch || got.Duplicate {
+					t.Errorf("writer %d, round %d: %+v", w, r, got)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	next := make([]int, writers)
+	lines := strings.Split(strings.TrimSuffix(c.must("", "cat", "log"), "\n"), "\n")
+	for seq, line := range lines {
+		ev := fromJSON[struct {
+			Seq  int
+			Data struct{ Writer, N int }
+		}](t, line)
+		if ev.Seq != seq {
+			t.Fatalf("line %d: %s", seq, line)
+		}
+		if ev.Data.N != next[ev.Data.Writer] {
+			t.Fatalf("seq %d: event %d of writer %d, %d is due", seq, ev.Data.N, ev.Data.Writer, next[ev.Data.Writer])
+		}
+		next[ev.Data.Writer]++
+	}
+	if len(lines) != writers*rounds*batch {
+		t.Errorf("%d events, want %d", len(lines), writers*rounds*batch)
+	}
+}
+
+// stream is an append --stream that a test writes to.
+type stream struct {
+	cmd    *exec.Cmd
+	in     io.WriteCloser
+	stdout bytes.Buffer
+	stderr bytes.Buffer
+}
+
+func (c *cli) startStream(args ...string) *stream {
+	c.t.Helper()
+	s := &stream{cmd: c.process(append([]string{"append", "--stream", "--output", "json"}, args...)...)}
+	s.cmd.Stdout, s.cmd.Stderr = &s.stdout, &s.stderr
+	var err error
+	if s.in, err = s.cmd.StdinPipe(); err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return s
+}
+
+func (s *stream) write(t *testing.T, lines string) {
+	t.Helper()
+	if _, err := io.WriteString(s.in, lines); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// end waits for the process and returns its exit code.
+func (s *stream) end(t *testing.T) int {
+	t.Helper()
+	err := s.cmd.Wait()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
+		return exit.ExitCode()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return 0
+}
+
+// until waits for the log to have n events.
+func (c *cli) until(n int64) {
+	c.t.Helper()
+	for range 1000 {
+		if r := c.run("", "info", "log", "--output", "json"); r.exit == exitDone && fromJSON[infoReport](c.t, r.stdout).Next >= n {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	c.t.Fatalf("the log has not got %d events", n)
+}
+
+func (c *cli) info() infoReport {
+	c.t.Helper()
+	return fromJSON[infoReport](c.t, c.must("", "info", "log", "--output", "json"))
+}
+
+func TestStreamAppendsAsLinesArrive(t *testing.T) {
+	c := newCLI(t)
+	s := c.startStream("log", "--create", "--label", "streamer")
+	s.write(t, notes("a")+`{"type":"note",`)
+	c.until(1)
+	if info := c.info(); info.Owner.Released || info.Owner.Label != "streamer" {
+		t.Errorf("owner is %+v", info.Owner)
+	}
+	// A one-shot command does not take it away by accident.
+	if r := c.want(exitConflict, notes("x"), "append", "log"); !strings.Contains(r.stderr, "streamer") {
+		t.Error(r.stderr)
+	}
+	s.write(t, `"data":"b"}`+"\n"+notes("c")+`{"type":"note","data":"last, without a line end"}`)
+	s.in.Close()
+	if exit := s.end(t); exit != exitDone {
+		t.Fatalf("exit code %d: %s", exit, s.stderr.String())
+	}
+	if got := fromJSON[receipt](t, s.stdout.String()); got.First != 0 || got.Count != 4 || got.Next != 4 {
+		t.Errorf("receipt %+v", got)
+	}
+	if info := c.info(); !info.Owner.Released || info.Next != 4 || info.Generation != 1 {
+		t.Errorf("%+v, owner %+v", info, info.Owner)
+	}
+}
+
+func TestFencedStream(t *testing.T) {
+	c := newCLI(t)
+	s := c.startStream("log", "--create")
+	s.write(t, notes("a"))
+	c.until(1)
+	c.must(notes("other"), "append", "log", "--take-over", "--label", "rival")
+	s.write(t, notes("lost"))
+	s.in.Close()
+	if exit := s.end(t); exit != exitConflict {
+		t.Fatalf("exit code %d", exit)
+	}
+	got := fromJSON[failure](t, s.stderr.String())
+	if got.Code != "fenced" || *got.Log != "log" || !strings.Contains(got.Error, "rival") || !strings.Contains(got.Error, "at seq 1") {
+		t.Errorf("%+v", got)
+	}
+	if got := fromJSON[receipt](t, s.stdout.String()); got.Count != 1 {
+		t.Errorf("what had been appended: %+v", got)
+	}
+	if got := c.must("", "cat", "log"); strings.Contains(got, "lost") || strings.Count(got, "\n") != 2 {
+		t.Error(got)
+	}
+}
+
+func needSignals(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("processes cannot be sent signals")
+	}
+}
+
+// A signal ends a stream: what had arrived is appended, and the log released.
+func TestSignalEndsStream(t *testing.T) {
+	needSignals(t)
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		c := newCLI(t)
+		s := c.startStream("log", "--create")
+		s.write(t, notes("a", "b")+`{"type":"no`)
+		c.until(2)
+		if err := s.cmd.Process.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+		if exit := s.end(t); exit != exitDone {
+			t.Fatalf("%v: exit code %d: %s", sig, exit, s.stderr.String())
+		}
+		if info := c.info(); !info.Owner.Released || info.Next != 2 {
+			t.Errorf("%v: %+v, owner %+v", sig, info, info.Owner)
+		}
+		if got := fromJSON[receipt](t, s.stdout.String()); got.Count != 2 {
+			t.Errorf("%v: %+v", sig, got)
+		}
+	}
+}
+
+// A reader that goes away ends the command without a word.
+func TestClosedPipe(t *testing.T) {
+	needSignals(t)
+	c := newCLI(t)
+	c.must(c.must("", "generate", "--events", "20000"), "import", "--log", "log", "-")
+	for _, args := range [][]string{{"cat", "log"}, {"export", "log"}, {"generate", "--events", "1000000"}} {
+		cmd := c.process(args...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		out.Close()
+		err = cmd.Wait()
+		exit, ok := errors.AsType[*exec.ExitError](err)
+		if err != nil && (!ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGPIPE) {
+			t.Errorf("%q: %v", args, err)
+		}
+		if stderr.Len() > 0 {
+			t.Errorf("%q: %s", args, stderr.String())
+		}
+	}
+}
+
+// An output that cannot be written is an error.
+func TestOutputThatFails(t *testing.T) {
+	c := newCLI(t)
+	c.must(notes("a"), "append", "log", "--create")
+	full := c.with(func(s *surroundings) { s.stdout = failingWriter{errors.New("disk is full")} })
+	for _, args := range [][]string{{"cat", "log"}, {"ls"}, {"info", "log"}, {"export", "log"}, {"generate"}, {"tail", "log"}} {
+		r := full.run("", args...)
+		if r.exit != exitFailure || !strings.Contains(r.stderr, "disk is full") {
+			t.Errorf("%q: exit code %d, %s", args, r.exit, r.stderr)
+		}
+	}
+}
+
+// Starting up loads nothing that the verb does not need. The bound is generous:
+// what it catches is an initialisation of hundreds of milliseconds.
+func TestStartsFast(t *testing.T) {
+	c := newCLI(t)
+	best := time.Hour
+	for range 10 {
+		begin := time.Now()
+		if err := c.process("version").Run(); err != nil {
+			t.Fatal(err)
+		}
+		best = min(best, time.Since(begin))
+	}
+	t.Logf("fastest start: %v", best)
+	if best > 200*time.Millisecond {
+		t.Errorf("the fastest of ten starts took %v", best)
+	}
+}
