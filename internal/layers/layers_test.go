@@ -77,9 +77,10 @@ var layers = map[string]layer{
 		},
 		goroutines: true, prints: true,
 	},
-	"localstack":      {goroutines: true, prints: true}, // its users are other projects' tests, too
-	"integration":     {},
-	"internal/layers": {},
+	"localstack":          {goroutines: true, prints: true}, // its users are other projects' tests, too
+	"integration":         {},
+	"internal/faultproxy": {},
+	"internal/layers":     {},
 }
 
 // outside says which packages may import which other modules. What is not
