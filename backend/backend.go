@@ -44,7 +44,7 @@ func (b *Backend) Create(id string, opt CreateOptions) (*Log, error) {
 		open = seedpath.FreshOrAdopt(w, birth, seedpath.AdoptOptions(opt.AdoptOptions))
 	}
 	// What can be refused without looking at the store is refused now.
-	d, err := open(nil, b.now())
+	d, err := open(context.Background(), nil, b.now())
 	if err == nil {
 		_, err = d.Finish()
 	}
@@ -65,7 +65,7 @@ func (b *Backend) Adopt(ctx context.Context, id string, opt AdoptOptions) (*Log,
 	}
 	w := b.writer()
 	open := seedpath.Adopt(w, seedpath.AdoptOptions(opt))
-	_, err = open(head.Record, b.now())
+	_, err = open(ctx, head.Record, b.now())
 	if err == nil {
 		err = w.Check()
 	}

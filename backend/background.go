@@ -184,16 +184,16 @@ func (l *Log) makeSeal(ctx context.Context, c *segment.Codec, t tail, state segm
 		foot = *birth
 	}
 	foot.Nonce, foot.State = name.Nonce.String(), state
-	return l.upload(ctx, w, name, foot, manifest.Upload{TailFirst: t.first, Commit: commit})
+	return uploadSegment(ctx, l.b, l.id, w, name, foot, manifest.Upload{TailFirst: t.first, Commit: commit})
 }
 
-// upload finishes a segment and puts it on the store.
-func (l *Log) upload(ctx context.Context, w *segment.Writer, name manifest.Name, foot segment.Footer, u manifest.Upload) (*prepared, error) {
+// uploadSegment finishes a segment and puts it on the store.
+func uploadSegment(ctx context.Context, b *Backend, id string, w *segment.Writer, name manifest.Name, foot segment.Footer, u manifest.Upload) (*prepared, error) {
 	object, index, err := w.Finish(foot)
 	if err != nil {
 		return nil, err
 	}
-	if err := manifest.PutSegment(ctx, l.b.store, l.id, name, object, l.b.commitOptions()); err != nil {
+	if err := manifest.PutSegment(ctx, b.store, id, name, object, b.commitOptions()); err != nil {
 		return nil, err
 	}
 	u.Ref = manifest.SegmentRef{Name: name, Count: index.Count, Bytes: int64(len(object)), Raw: index.RawLength(), SHA256: sha256.Sum256(object)}

@@ -289,7 +289,7 @@ func (c *batch) send(p *manifest.Intent) (bool, error) {
 // can be unknown.
 func (o *outcome) intent(op *appendOp, in manifest.Intent) *manifest.Intent {
 	n := o.receipt.Count
-	if o.err != nil || n == 0 && !op.last && !op.seal {
+	if o.err != nil || n == 0 && !op.last && !op.seal && !op.claim {
 		return nil
 	}
 	in.First, in.Count, in.Keys = o.receipt.First, n, nil
@@ -328,32 +328,34 @@ func (l *Log) follow(base *manifest.Record) (err error) {
 }
 
 // begin is the draft that this commit builds on.
-func (l *Log) begin(base *manifest.Record, at int64) (*manifest.Draft, error) {
+func (l *Log) begin(ctx context.Context, base *manifest.Record, at int64) (*manifest.Draft, error) {
 	if l.owned || base != nil && base.Owner != nil && base.Owner.Writer == l.w.ID {
 		return manifest.Continue(base, l.w, at)
 	}
-	return l.open(base, at)
+	return l.open(ctx, base, at)
 }
 
 // propose builds the next manifest, or nil if there is nothing to write.
 func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.Proposal, error) {
 	l := c.l
 	at := l.b.now()
-	d, err := l.begin(base, at)
+	d, err := l.begin(ctx, base, at)
 	if err != nil {
 		return nil, err
 	}
-	lines, count, err := c.fill(d)
+	appended, err := c.fill(d)
 	if err != nil {
 		return nil, err
 	}
-	release, seal := c.asked()
-	if count == 0 && (!l.owned || base.Owner.Released) {
+	release, seal, claim := c.asked()
+	claim = claim && !l.owned
+	if appended == 0 && !claim && (!l.owned || base.Owner.Released) {
 		release, seal = false, false // nothing is ours to release, or we did it already
 	}
-	if count == 0 && !release && (!seal || l.tail.next() == l.tail.first) {
+	if appended == 0 && !claim && !release && (!seal || l.tail.next() == l.tail.first) {
 		return nil, nil
 	}
+	lines, count := d.Lines() // with those of the opening
 	t, err := c.nameSealed(d, l.tail)
 	if err != nil {
 		return nil, err
@@ -406,9 +408,11 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 }
 
 // fill adds the events of all operations that may go ahead, in order, and notes
-// for each what it will be told if the commit lands.
-func (c *batch) fill(d *manifest.Draft) (lines []byte, count int64, err error) {
+// for each what it will be told if the commit lands. It returns their number.
+func (c *batch) fill(d *manifest.Draft) (count int64, err error) {
 	c.out = make(map[*appendOp]outcome, len(c.ops))
+	_, opening := d.Lines()
+	begin := d.Next() - opening
 	for _, op := range c.ops {
 		if c.gone(op) {
 			continue
@@ -416,6 +420,13 @@ func (c *batch) fill(d *manifest.Draft) (lines []byte, count int64, err error) {
 		e, found, kerr := d.LookupKey(op.key, op.digest)
 		first := d.Next()
 		switch {
+		case op.judge != nil:
+			op.judge.judge(d)
+			c.out[op] = outcome{receipt: Receipt{First: first}}
+			continue
+		case op.claim:
+			c.out[op] = outcome{receipt: Receipt{First: begin, Count: opening}}
+			continue
 		case kerr != nil:
 			c.out[op] = outcome{err: kerr}
 			continue
@@ -433,10 +444,9 @@ func (c *batch) fill(d *manifest.Draft) (lines []byte, count int64, err error) {
 		for i := range op.events {
 			ev, err := op.events[i].Assign(d.Next())
 			if err != nil {
-				return nil, 0, err
+				return 0, err
 			}
 			d.Append(ev)
-			lines = append(append(lines, ev.Line...), '\n')
 		}
 		n := int64(len(op.events))
 		count += n
@@ -445,7 +455,7 @@ func (c *batch) fill(d *manifest.Draft) (lines []byte, count int64, err error) {
 		}
 		c.out[op] = outcome{receipt: Receipt{First: first, Count: n}}
 	}
-	return lines, count, nil
+	return count, nil
 }
 
 // gone reports whether nobody waits for an operation that was never sent.
@@ -472,12 +482,13 @@ func (op *appendOp) fits(first int64) error {
 }
 
 // asked tells what the operations want done beside their events.
-func (c *batch) asked() (release, seal bool) {
+func (c *batch) asked() (release, seal, claim bool) {
 	for _, op := range c.ops {
 		if out, in := c.out[op]; in && out.err == nil {
 			release = release || op.last
 			seal = seal || op.seal
+			claim = claim || op.claim
 		}
 	}
-	return release, seal
+	return release, seal, claim
 }

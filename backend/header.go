@@ -62,3 +62,50 @@ func checkHeader(raw []byte) (header []byte, createdAt *int64, err error) {
 }
 
 var newline = []byte{'\n'}
+
+// childHeader is a parent's header with the members that name a session and its
+// origin set for a fork; every other member is kept as it is.
+func childHeader(parent []byte, child, parentID string, seedLength int64) ([]byte, error) {
+	set := map[string][]byte{
+		"id":            segment.AppendString(nil, child),
+		"parentSession": segment.AppendString(nil, parentID),
+		"seedLength":    strconv.AppendInt(nil, seedLength, 10),
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(parent), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	out := []byte{'{'}
+	member := func(name, value []byte) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, name...), ':'), value...)
+	}
+	for dec.PeekKind() != '}' {
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		name := bytes.Clone(raw)
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		plain, err := jsontext.AppendUnquote(nil, name)
+		if v, ok := set[string(plain)]; ok && err == nil {
+			if v != nil {
+				member(name, v)
+				set[string(plain)] = nil // once, whatever the parent's header repeats
+			}
+			continue
+		}
+		member(name, value)
+	}
+	for _, name := range []string{"id", "parentSession", "seedLength"} {
+		if v := set[name]; v != nil {
+			member(segment.AppendString(nil, name), v)
+		}
+	}
+	return append(out, '}'), nil
+}

@@ -99,6 +99,8 @@ type appendOp struct {
 	expect *int64
 	last   bool // release the log
 	seal   bool // seal the tail
+	claim  bool // own the log, with nothing to append
+	judge  *judging
 
 	// Guarded by Log.mu. The intent of the commit that was sent with it says that
 	// it cannot be taken back any more; cancelled that its caller has gone before.

@@ -105,7 +105,7 @@ func (l *Log) makeMerge(ctx context.Context, inputs []manifest.SegmentRef, epoch
 		names = append(names, in.Name)
 	}
 	foot.Nonce = name.Nonce.String()
-	return l.upload(ctx, w, name, foot, manifest.Upload{Inputs: names, TailFirst: -1})
+	return uploadSegment(ctx, l.b, l.id, w, name, foot, manifest.Upload{Inputs: names, TailFirst: -1})
 }
 
 // nameMerged lets the commit name a merge that is ready. In the foreground, and
@@ -142,6 +142,16 @@ func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64) err
 
 // fetchSegment reads a whole segment and checks it against the manifest.
 func fetchSegment(ctx context.Context, st objstore.Reader, c *segment.Codec, id string, ref manifest.SegmentRef) (*segment.Reader, error) {
+	body, err := fetchObject(ctx, st, id, ref)
+	if err != nil {
+		return nil, err
+	}
+	return openSegment(c, id, ref, bytes.NewReader(body))
+}
+
+// fetchObject reads the bytes of a segment, and checks that they are those that
+// the manifest means.
+func fetchObject(ctx context.Context, st objstore.Reader, id string, ref manifest.SegmentRef) ([]byte, error) {
 	key := manifest.SegmentKey(id, ref.Name)
 	obj, err := st.Get(ctx, key, objstore.GetOptions{Limit: ref.Bytes})
 	switch {
@@ -152,7 +162,7 @@ func fetchSegment(ctx context.Context, st objstore.Reader, c *segment.Codec, id 
 	case sha256.Sum256(obj.Body) != ref.SHA256:
 		return nil, segmentError("read", id, ref, fmt.Errorf("%w: its SHA-256 is not the one in the manifest", ErrCorrupt))
 	}
-	return openSegment(c, id, ref, bytes.NewReader(obj.Body))
+	return obj.Body, nil
 }
 
 // openSegment opens a segment and checks that it is the one that is meant.

@@ -1,7 +1,9 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -61,7 +63,10 @@ type Draft struct {
 	kind    IntentKind
 	uploads []Upload
 	keys    []KeyEntry
-	err     error
+	lines   []byte // of the events added, each with LF
+	// inherited counts the events that Inherit brought.
+	inherited int64
+	err       error
 }
 
 // Create begins a log on nothing (base nil) or on a void. at is the store's
@@ -181,15 +186,60 @@ func (d *Draft) MaxTime() *int64 { return d.fold.state.MaxTime }
 
 // Append adds the next event.
 func (d *Draft) Append(e segment.Event) {
+	if d.next.State != StateOpen {
+		d.fail(ErrDeleted)
+		return
+	}
 	if e.Seq != d.next.Next {
 		d.fail(fmt.Errorf("%w: event carries seq %d, the log continues at %d", segment.ErrSeqMismatch, e.Seq, d.next.Next))
 		return
 	}
 	d.fold.Add(e)
+	d.lines = append(append(d.lines, e.Line...), '\n')
 	d.next.Next++
 	if d.kind == IntentMaintain {
 		d.kind = IntentAppend
 	}
+}
+
+// Preview is the record as it would be with the events added so far, for whoever
+// judges it before it is committed. It is not to be encoded.
+func (d *Draft) Preview() *Record {
+	r := *d.next
+	r.Content = d.fold.State()
+	return &r
+}
+
+// Lines are the events added so far, each with its LF, and how many they are.
+func (d *Draft) Lines() (raw []byte, count int64) {
+	var first int64
+	if d.base != nil {
+		first = d.base.Next
+	}
+	return d.lines, d.next.Next - first - d.inherited
+}
+
+// Inherit begins a log with events that were encoded elsewhere: state is that
+// after the last of them, parent where they come from, if from another log. It
+// comes before every Append, on a create only.
+func (d *Draft) Inherit(state segment.State, parent *Parent) {
+	if d.kind != IntentCreate || d.next.Next != 0 {
+		d.fail(errors.New("manifest: only a create without events inherits"))
+		return
+	}
+	fold, err := NewFold(state, d.next.ActivityRule)
+	if err != nil {
+		d.fail(err)
+		return
+	}
+	d.fold = fold
+	d.inherited, d.next.Next = state.Tree.Size, state.Tree.Size
+	d.next.Origin = &Origin{Kind: d.next.Origin.Kind, Inherited: state.Tree.Size, Parent: parent}
+}
+
+// Begin says that a new lifecycle starts with the next event.
+func (d *Draft) Begin(kind string, inherited, closers, at int64) {
+	d.next.Lifecycle = &Lifecycle{Kind: kind, Inherited: inherited, Closers: closers, First: d.next.Next, At: at}
 }
 
 // Keyed notes the receipt of a keyed append whose events were just added.
@@ -202,6 +252,9 @@ func (d *Draft) Keyed(e KeyEntry) {
 func (d *Draft) LookupKey(key, digest string) (entry KeyEntry, found bool, err error) {
 	return d.next.LookupKey(key, digest)
 }
+
+// Rule is the log's activity rule.
+func (d *Draft) Rule() string { return d.next.ActivityRule }
 
 // UID is the uid of the log.
 func (d *Draft) UID() string { return d.next.UID }
@@ -249,6 +302,31 @@ func (d *Draft) Release() {
 	d.next.Lease = nil
 }
 
+// Delete makes a takeover (kind KindDelete) leave a tombstone: it keeps what
+// decides about commits and keys (uid, counters, generations, keys, next and
+// what this version does not know) and drops the rest. No event may be added.
+func (d *Draft) Delete() {
+	n := d.next
+	if d.kind != IntentTakeover || n.Next != d.base.Next {
+		d.fail(errors.New("manifest: only a takeover without events deletes a log"))
+		return
+	}
+	n.State = StateDeleted
+	n.Header, n.ActivityRule, n.Origin, n.Lifecycle = nil, "", nil, nil
+	n.Segments, n.Retired, n.Tail, n.Lease = nil, nil, nil, nil
+}
+
+// Barrier makes a maintenance commit raise the epoch above its own and above
+// highest, so that no upload that has begun by now can be named any more.
+func (d *Draft) Barrier(highest uint32) {
+	above := max(d.next.Epoch, highest)
+	if d.kind != IntentMaintain || above == math.MaxUint32 {
+		d.fail(fmt.Errorf("manifest: no barrier above epoch %d by a commit of kind %s", above, d.kind))
+		return
+	}
+	d.next.Epoch = above + 1
+}
+
 func (d *Draft) fail(err error) {
 	if d.err == nil {
 		d.err = err
@@ -273,7 +351,10 @@ func (d *Draft) Finish() (*Proposal, error) {
 		return nil, d.err
 	}
 	next := d.next
-	next.Content = d.fold.State()
+	next.Content = segment.State{} // of a tombstone
+	if next.State == StateOpen {
+		next.Content = d.fold.State()
+	}
 	if err := rules.names(d.base, next, d.uploads); err != nil {
 		return nil, err
 	}
@@ -316,6 +397,12 @@ func checkNames(base, next *Record, uploads []Upload) error {
 			return fmt.Errorf("%w: %s: is named already", ErrStaleUpload, u.Ref.Name)
 		}
 	}
+	for i := range uploads {
+		name := uploads[i].Ref.Name
+		if named(name) || base != nil && slices.ContainsFunc(base.Retired, func(r Retired) bool { return r.Name == name }) {
+			return fmt.Errorf("%w: %s: was named before", ErrStaleUpload, name)
+		}
+	}
 	for _, ref := range next.Segments {
 		if named(ref.Name) {
 			continue
@@ -333,9 +420,6 @@ func checkNames(base, next *Record, uploads []Upload) error {
 		}
 		if u.TailFirst >= 0 {
 			tailFirst = u.end() // where a further upload of the same commit goes on
-		}
-		if base != nil && slices.ContainsFunc(base.Retired, func(r Retired) bool { return r.Name == ref.Name }) {
-			return fmt.Errorf("%w: %s: was named before", ErrStaleUpload, ref.Name)
 		}
 	}
 	return nil
@@ -382,6 +466,7 @@ func appendCapped[T any](list []T, max int, e T) []T {
 	return append(slices.Clip(list), e)
 }
 
-func newCommitID() string {
+// newCommitID gives a fresh id; tests that compare manifests replace it.
+var newCommitID = func() string {
 	return uuid.Must(uuid.NewV7()).String()
 }

@@ -63,6 +63,9 @@ func (f *Fold) Add(e segment.Event) {
 	foldTurn(s, p, e.Seq)
 }
 
+// Size is the number of events so far, and so the seq of the next one.
+func (f *Fold) Size() int64 { return int64(f.tree.End()) }
+
 // State is the state after the events added so far. It shares nothing with f.
 func (f *Fold) State() segment.State {
 	s := f.state.Clone()

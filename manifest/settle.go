@@ -28,25 +28,30 @@ func Settle(ctx context.Context, st objstore.Store, in Intent, w Writer, opt Opt
 		return Settlement{}, err
 	}
 	step := func(_ context.Context, base Head) (*Proposal, error) {
-		if rules.judge(in, base.Record) != Unmoved {
-			return nil, nil
-		}
-		at := opt.now()
-		if in.Kind == IntentCreate {
-			return voidProposal(base.Record, in.Log, w, at)
-		}
-		d, err := TakeOver(base.Record, w, KindDecide, at)
-		if err != nil {
-			return nil, err
-		}
-		d.Release()
-		return d.Finish()
+		return settle(in, base.Record, w, opt.now())
 	}
 	res, err := Commit(ctx, st, base, step, opt)
 	if err != nil {
 		return Settlement{}, fmt.Errorf("settling the outcome of commit %s: %w", in.Commit, err)
 	}
 	return Settlement{Verdict: rules.judge(in, res.Head.Record), Head: res.Head}, nil
+}
+
+// settle proposes what ends the doubt about a commit whose version has not
+// moved, and nothing where position answers already.
+func settle(in Intent, base *Record, w Writer, at int64) (*Proposal, error) {
+	if rules.judge(in, base) != Unmoved {
+		return nil, nil
+	}
+	if in.Kind == IntentCreate {
+		return voidProposal(base, in.Log, w, at)
+	}
+	d, err := TakeOver(base, w, KindDecide, at)
+	if err != nil {
+		return nil, err
+	}
+	d.Release()
+	return d.Finish()
 }
 
 // voidProposal puts a void where nothing is, or a new revision of the one there.

@@ -1,11 +1,14 @@
 // Package seedpath is how a writer comes to own a log: as its first writer
-// (fresh), or by taking it over where it stands (adopt). It says what the first
-// commit of a handle builds on and what must hold for it; what is then appended
-// is package backend's, and what the commit looks like package manifest's. It
-// does no I/O and knows no store.
+// (fresh, fork, replay), by taking it over where it stands (adopt), or by
+// beginning a new lifecycle of it (resume). It says what the first commit of a
+// handle builds on, which closers and which boundary it writes, and what the
+// boundary then tells about brackets (verdict). What is appended afterwards is
+// package backend's, and what a commit looks like package manifest's. It knows
+// no store.
 package seedpath
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -17,13 +20,13 @@ import (
 // nil where nothing is. It is called again whenever that commit has to start
 // over, and must then judge what is there now. at is the store's time in ms.
 // Errors are those that the functions of this package name.
-type Opening func(base *manifest.Record, at int64) (*manifest.Draft, error)
+type Opening func(ctx context.Context, base *manifest.Record, at int64) (*manifest.Draft, error)
 
 // Fresh begins a new log, on nothing or on a void. The error is ErrExists where
 // a log of this id is there, ErrDeleted where one was.
 func Fresh(w manifest.Writer, birth manifest.Birth) Opening {
 	birth.Origin = manifest.Origin{Kind: manifest.KindFresh}
-	return func(base *manifest.Record, at int64) (*manifest.Draft, error) {
+	return func(_ context.Context, base *manifest.Record, at int64) (*manifest.Draft, error) {
 		return manifest.Create(base, w, birth, at)
 	}
 }
@@ -41,7 +44,7 @@ type AdoptOptions struct {
 // Adopt takes a log over as it stands: next generation, same lifecycle, no
 // closers and no boundary. Errors: ErrNotFound, ErrDeleted, ErrHeld.
 func Adopt(w manifest.Writer, opt AdoptOptions) Opening {
-	return func(base *manifest.Record, at int64) (*manifest.Draft, error) {
+	return func(_ context.Context, base *manifest.Record, at int64) (*manifest.Draft, error) {
 		if err := mayTake(base, w, opt, at); err != nil {
 			return nil, err
 		}
@@ -52,11 +55,11 @@ func Adopt(w manifest.Writer, opt AdoptOptions) Opening {
 // FreshOrAdopt adopts the log if it is there, and begins it if it is not.
 func FreshOrAdopt(w manifest.Writer, birth manifest.Birth, opt AdoptOptions) Opening {
 	fresh, adopt := Fresh(w, birth), Adopt(w, opt)
-	return func(base *manifest.Record, at int64) (*manifest.Draft, error) {
+	return func(ctx context.Context, base *manifest.Record, at int64) (*manifest.Draft, error) {
 		if base == nil || base.State == manifest.StateVoid {
-			return fresh(base, at)
+			return fresh(ctx, base, at)
 		}
-		return adopt(base, at)
+		return adopt(ctx, base, at)
 	}
 }
 

@@ -73,6 +73,9 @@ func (w *Writer) Add(line []byte) error {
 // Len returns the bytes of the closed frames.
 func (w *Writer) Len() int { return len(w.out) }
 
+// First returns the seq of the segment's first event.
+func (w *Writer) First() int64 { return w.first }
+
 // Next returns the seq that the next added line gets.
 func (w *Writer) Next() int64 { return w.next }
 

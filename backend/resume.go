@@ -1,0 +1,104 @@
+package backend
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/seedpath"
+	"github.com/s3log/s3log/segment"
+)
+
+// ResumeOptions say how a log is resumed.
+type ResumeOptions struct {
+	AdoptOptions
+	// Delay writes nothing yet: closers and boundary ride with the first append,
+	// one PUT for all. Until then the handle owns nothing.
+	Delay bool
+	// Claim writes also where a resume would need no write, so that the handle
+	// owns the log when Resume returns.
+	Claim bool
+}
+
+// Resume begins the next lifecycle of a log and opens a handle on it: if a turn
+// was interrupted it is closed by synthetic events (closers), and a boundary
+// (session/end-seed) ends what is inherited from now on. It costs one GET and
+// one PUT, which the receipt describes. On a log that ends in its boundary and
+// has no open turn there is nothing to write: one GET, a receipt of no events,
+// and a handle that, like a delayed one, is pending and owns nothing before its
+// first append (or Claim) has been committed. Where that meets somebody else's
+// commit it looks anew: closers and boundary are made for what is there then.
+//
+// Errors: ErrNotFound, ErrDeleted, ErrHeld, ErrDenied, those of reading a
+// manifest and those of a commit.
+func (b *Backend) Resume(ctx context.Context, id string, opt ResumeOptions) (*Log, Receipt, error) {
+	head, err := b.load(ctx, id)
+	if err != nil {
+		return nil, Receipt{}, opError("resume", id, err)
+	}
+	w := b.writer()
+	if err := w.Check(); err != nil {
+		return nil, Receipt{}, opError("resume", id, err)
+	}
+	open := seedpath.Resume(w, seedpath.ResumeOptions{AdoptOptions: seedpath.AdoptOptions(opt.AdoptOptions), Turn: b.openTurn})
+	d, err := open(ctx, head.Record, b.now())
+	if err != nil {
+		return nil, Receipt{}, opError("resume", id, err)
+	}
+	l := b.newLog(id, w, open, head)
+	_, events := d.Lines()
+	if opt.Delay || events == 0 && !opt.Claim {
+		r := Receipt{Log: id, First: head.Record.Next}
+		r.place(head.Record)
+		return l, r, nil
+	}
+	r, err := l.claim(ctx, "resume")
+	if err != nil {
+		_ = l.Close(context.WithoutCancel(ctx), CloseOptions{})
+		return nil, Receipt{}, err
+	}
+	return l, r, nil
+}
+
+// Claim makes a pending handle own its log: it commits what opening the handle
+// has to write (nothing, an adoption, closers and boundary) without waiting for
+// an append. It does nothing on a handle that owns its log.
+func (l *Log) Claim(ctx context.Context) (Receipt, error) { return l.claim(ctx, "claim") }
+
+func (l *Log) claim(ctx context.Context, name string) (Receipt, error) {
+	return l.submit(ctx, name, &appendOp{claim: true, done: make(chan struct{})})
+}
+
+// openTurn reads the open turn of a log out of its events, from where it began:
+// the manifest does not hold all of its calls.
+func (r *Reader) openTurn(ctx context.Context, rec *manifest.Record) (*segment.Turn, error) {
+	from := int64(0)
+	if starts, exact := rec.Content.Types.Get(segment.TypeTurnStart); exact {
+		from = starts.Last
+	}
+	turn, err := r.turnFrom(ctx, rec, from)
+	if err == nil && turn == nil && from > 0 {
+		// The newest event of that type is none that begins a turn.
+		turn, err = r.turnFrom(ctx, rec, 0)
+	}
+	if err == nil && turn == nil {
+		err = fmt.Errorf("%w: the manifest says that turn %d is open, the events do not", ErrCorrupt, rec.Content.Turn.Turn)
+	}
+	return turn, err
+}
+
+func (r *Reader) turnFrom(ctx context.Context, rec *manifest.Record, from int64) (*segment.Turn, error) {
+	var turn seedpath.Turns
+	var failed error
+	_, _ = r.span(ctx, manifest.Head{Record: rec}, from, rec.Next, func(e Event, err error) bool {
+		if err == nil {
+			var ev segment.Event
+			if ev, err = e.Parse(); err == nil {
+				turn.Add(ev)
+			}
+		}
+		failed = err
+		return err == nil
+	})
+	return turn.Open(), failed
+}

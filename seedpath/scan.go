@@ -1,0 +1,105 @@
+package seedpath
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/segment"
+)
+
+// Scan finds unmatched opening markers by looking at the events: of brackets
+// that are paired by an id inside them, and of positional ones as a second
+// opinion. Events are added in order, those of other types may be left out.
+type Scan struct {
+	pair  Pair
+	open  map[string]int64 // id → seq of the opening event; "" for a positional pair
+	bound *segment.Boundary
+}
+
+// NewScan begins a scan for one pair.
+func NewScan(p Pair) *Scan { return &Scan{pair: p, open: make(map[string]int64)} }
+
+// Add takes the next event.
+func (s *Scan) Add(e segment.Event) {
+	switch e.Type {
+	case s.pair.Open:
+		if id, ok := s.id(e); ok {
+			s.open[id] = e.Seq
+		}
+	case s.pair.Close:
+		if id, ok := s.id(e); ok {
+			delete(s.open, id)
+		}
+	}
+	if e.Type == segment.TypeEndSeed {
+		s.bound = &segment.Boundary{Seq: e.Seq, Time: e.Time}
+	}
+}
+
+// id is what pairs an event. An event without it pairs with nothing and is
+// passed over, as malformed data is everywhere.
+func (s *Scan) id(e segment.Event) (string, bool) {
+	if s.pair.ID == "" {
+		return "", true
+	}
+	value := jsontext.Value(e.Data)
+	for name := range strings.SplitSeq(s.pair.ID, ".") {
+		var ok bool
+		if value, ok = member(value, name); !ok {
+			return "", false
+		}
+	}
+	return string(value), true
+}
+
+// member finds a member of an object, the last one of its name.
+func member(object jsontext.Value, name string) (found jsontext.Value, ok bool) {
+	dec := jsontext.NewDecoder(strings.NewReader(string(object)), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	if dec.PeekKind() != '{' {
+		return nil, false
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, false
+	}
+	for dec.PeekKind() != '}' {
+		key, err := dec.ReadToken()
+		if err != nil {
+			return nil, false
+		}
+		same := key.String() == name
+		value, err := dec.ReadValue()
+		if err != nil {
+			return nil, false
+		}
+		if same {
+			found, ok = value.Clone(), true
+		}
+	}
+	return found, ok
+}
+
+// Unmatched are the seqs of the opening markers that nothing closed, in order.
+func (s *Scan) Unmatched() []int64 {
+	seqs := make([]int64, 0, len(s.open))
+	for _, seq := range s.open {
+		seqs = append(seqs, seq)
+	}
+	slices.Sort(seqs)
+	return seqs
+}
+
+// Bound is the newest boundary that the scan met.
+func (s *Scan) Bound() *segment.Boundary { return s.bound }
+
+// Verdict is the answer of the scan for the log as r has it. Where several
+// markers are unmatched, one that is live decides, else the newest.
+func (s *Scan) Verdict(r *manifest.Record) Verdict {
+	seq := int64(-1)
+	if open := s.Unmatched(); len(open) > 0 {
+		seq = open[len(open)-1]
+	}
+	return JudgeAt(r, s.pair.Open, seq)
+}
