@@ -397,12 +397,6 @@ func checkNames(base, next *Record, uploads []Upload) error {
 			return fmt.Errorf("%w: %s: is named already", ErrStaleUpload, u.Ref.Name)
 		}
 	}
-	for i := range uploads {
-		name := uploads[i].Ref.Name
-		if named(name) || base != nil && slices.ContainsFunc(base.Retired, func(r Retired) bool { return r.Name == name }) {
-			return fmt.Errorf("%w: %s: was named before", ErrStaleUpload, name)
-		}
-	}
 	for _, ref := range next.Segments {
 		if named(ref.Name) {
 			continue
@@ -420,6 +414,9 @@ func checkNames(base, next *Record, uploads []Upload) error {
 		}
 		if u.TailFirst >= 0 {
 			tailFirst = u.end() // where a further upload of the same commit goes on
+		}
+		if base != nil && slices.ContainsFunc(base.Retired, func(r Retired) bool { return r.Name == ref.Name }) {
+			return fmt.Errorf("%w: %s: was named before", ErrStaleUpload, ref.Name)
 		}
 	}
 	return nil
