@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/s3log/s3log/backend"
@@ -34,6 +35,7 @@ func tagOf(line []byte) string {
 
 // claims is what callers were told about their events, by tag.
 type claims struct {
+	mu     sync.Mutex       // of acked
 	order  []string         // acknowledged, in the order in which they must stand
 	at     map[string]int64 // seq of an acknowledged event
 	maybe  map[string]bool  // outcome unknown, and not settled
@@ -48,6 +50,8 @@ func (c *claims) acked(r backend.Receipt, tags ...string) error {
 	if r.Count != int64(len(tags)) {
 		return fmt.Errorf("receipt %+v for %q", r, tags)
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for i, tag := range tags {
 		c.order = append(c.order, tag)
 		c.at[tag] = r.First + int64(i)
