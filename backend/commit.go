@@ -27,6 +27,13 @@ func (l *Log) run(idle chan struct{}) {
 // take waits for the linger to pass and takes the next batch off the queue: as
 // much as one commit may hold, and at least one operation. None left ends run.
 func (l *Log) take() []*appendOp {
+	l.mu.Lock()
+	if len(l.queue) == 0 {
+		l.running = false
+		l.mu.Unlock()
+		return nil
+	}
+	l.mu.Unlock()
 	if wait := max(l.b.opt.Linger, l.pace) - time.Since(l.lastRun); wait > 0 && !l.lastRun.IsZero() {
 		t := time.NewTimer(wait)
 		select {
