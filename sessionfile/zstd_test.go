@@ -156,7 +156,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	part := strings.Repeat(`{"type":"t","data":"`+strings.Repeat("x", 979)+`"}`+"\n", 1<<10) // 1 MiB, about
 	frame := enc.EncodeAll([]byte(part), nil)
 	goroutines := runtime.NumGoroutine()
-	r, err := NewReader(bytes.NewReader(bytes.Repeat(frame, 100)), Options{})
+	r, err := NewReader(bytes.NewReader(bytes.Repeat(frame, 40)), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,11 +171,11 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	if n != 100<<10 {
+	if n != 40<<10 {
 		t.Errorf("%d lines", n)
 	}
-	if got := after.TotalAlloc - before.TotalAlloc; got > 16<<20 {
-		t.Errorf("98 MiB of lines allocated %d bytes", got)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 8<<20 {
+		t.Errorf("40 MiB of lines allocated %d bytes", got)
 	}
 	if got := runtime.NumGoroutine(); got > goroutines {
 		t.Errorf("%d goroutines, %d before", got, goroutines)
