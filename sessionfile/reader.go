@@ -33,7 +33,8 @@ const (
 	SalvageNothing Salvage = iota
 	// SalvageTorn leaves out the torn end of the file, and what stands before a
 	// whole event on one line, as when somebody went on writing behind a torn
-	// line (the event is kept if it has the seq that is due). Other flaws are
+	// line (the event is kept if it has the seq that is due; not with Wrap,
+	// where nothing tells it from a part of the torn line). Other flaws are
 	// errors.
 	SalvageTorn
 	// SalvagePrefix does so, too, and ends at any other flaw as if the file
@@ -92,7 +93,10 @@ func NewReader(r io.Reader, opt Options) (*Reader, error) {
 		return nil, err
 	}
 	rd := &Reader{opt: opt, lines: lines}
-	return rd, rd.readHeader()
+	if err := rd.readHeader(); err != nil {
+		return nil, err
+	}
+	return rd, nil
 }
 
 // readHeader looks for the header on the first line that is not blank. Any
