@@ -91,17 +91,31 @@ func (r *Reader) span(ctx context.Context, head manifest.Head, from, to int64, y
 		fresh, lerr := r.open(ctx, id)
 		switch {
 		case lerr != nil:
-			yield(Event{}, opError("read", id, fmt.Errorf("%w; reading the manifest again: %w", err, lerr)))
+			yield(Event{}, sameObject(err, func(cause error) error { return fmt.Errorf("%w; reading the manifest again: %w", cause, lerr) }))
 			return next, false
 		case fresh.Record.Commit.ID == head.Record.Commit.ID, stillNamed(fresh.Record, err):
 			yield(Event{}, opError("read", id, finding(err)))
 			return next, false
 		case reread == maxRereads:
-			yield(Event{}, opError("read", id, fmt.Errorf("segments were replaced faster than they could be read, try again: %w", err)))
+			yield(Event{}, sameObject(err, func(cause error) error {
+				return fmt.Errorf("segments were replaced faster than they could be read, try again: %w", cause)
+			}))
 			return next, false
 		}
 		head, from = fresh, next
 	}
+}
+
+// sameObject puts another cause into an error, which goes on to name the object
+// and the seq that it is about.
+func sameObject(err error, cause func(error) error) error {
+	oe, ok := errors.AsType[*OpError](err)
+	if !ok {
+		return cause(err)
+	}
+	c := *oe
+	c.Err = cause(oe.Err)
+	return &c
 }
 
 // stillNamed reports whether the segment that an error is about is named by a
