@@ -41,8 +41,10 @@ func (s *Server) newClient(c *http.Client, accessKey, secretKey string, change .
 	}, change...)
 }
 
-// cleanTimeout bounds the removal of a bucket after its test.
-const cleanTimeout = 2 * time.Minute
+const (
+	cleanTimeout = 2 * time.Minute // for the removal of a bucket after its test
+	cleanPage    = 1000            // objects deleted by one request
+)
 
 // Bucket makes a bucket for the test, and removes it with all that is in it
 // when the test ends.
@@ -63,17 +65,18 @@ func (s *Server) Bucket(tb testing.TB) string {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), cleanTimeout)
 		defer cancel()
-		if err := removeBucket(ctx, client, name); err != nil {
+		if err := removeBucket(ctx, client, name, cleanPage); err != nil {
 			tb.Errorf("localstack: remove bucket %s: %v", name, err)
 		}
 	})
 	return name
 }
 
-// removeBucket empties a bucket, of old versions, too, and deletes it.
-func removeBucket(ctx context.Context, client *s3.Client, bucket string) error {
+// removeBucket empties a bucket, of old versions, too, and deletes it,
+// by pages of so many objects.
+func removeBucket(ctx context.Context, client *s3.Client, bucket string, pageSize int32) error {
 	for {
-		page, err := client.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: &bucket})
+		page, err := client.ListObjectVersions(ctx, &s3.ListObjectVersionsInput{Bucket: &bucket, MaxKeys: &pageSize})
 		if err != nil {
 			return fmt.Errorf("list versions: %w", err)
 		}

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,45 +15,52 @@ import (
 
 // The server. Conditional writes are atomic in it from this version on.
 const (
-	gatewayPackage = "github.com/versity/versitygw/cmd/versitygw"
+	gatewayModule  = "github.com/versity/versitygw"
 	gatewayVersion = "v1.8.0"
 	gatewayTakes   = "2 to 5 minutes on two cores, once; later runs take it from the cache"
 )
 
-// binary is what Binary has found out in this process.
-var binary struct {
+// binaries is what this process has found out, by path.
+var binaries = struct {
 	sync.Mutex
-	path string
-	err  error
-}
+	done map[string]error
+}{done: map[string]error{}}
 
 // Binary is the path of a statically linked versitygw for this machine. If the
 // user's cache has none, it is built with the go command; other processes that
 // need it at the same time wait for that one build.
 func Binary(tb testing.TB) string {
 	tb.Helper()
-	path, err := gateway(tb.Context())
+	return BinaryFor(tb, runtime.GOOS, runtime.GOARCH)
+}
+
+// BinaryFor is Binary for another machine, as the go command names it: for a
+// container on a machine that does not run Linux itself.
+func BinaryFor(tb testing.TB, goos, goarch string) string {
+	tb.Helper()
+	path, err := gateway(tb.Context(), goos, goarch)
 	if err != nil {
 		tb.Fatalf("localstack: %v", err)
 	}
 	return path
 }
 
-func gateway(ctx context.Context) (string, error) {
-	binary.Lock()
-	defer binary.Unlock()
-	if binary.path == "" && binary.err == nil {
-		dir, err := cacheDir()
-		if err != nil {
-			return "", err
-		}
-		path, err := install(ctx, filepath.Join(dir, fmt.Sprintf("versitygw-%s-%s-%s-static", gatewayVersion, runtime.GOOS, runtime.GOARCH)), goInstall)
-		if ctx.Err() != nil {
-			return "", err // of one test; the next may have more time
-		}
-		binary.path, binary.err = path, err
+func gateway(ctx context.Context, goos, goarch string) (string, error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
 	}
-	return binary.path, binary.err
+	path := filepath.Join(dir, fmt.Sprintf("versitygw-%s-%s-%s-static", gatewayVersion, goos, goarch))
+	binaries.Lock()
+	defer binaries.Unlock()
+	err, known := binaries.done[path]
+	if !known {
+		err = install(ctx, path, func(ctx context.Context, dir string) (string, error) { return goBuild(ctx, dir, goos, goarch) })
+		if err == nil || ctx.Err() == nil { // else the next test may have more time
+			binaries.done[path] = err
+		}
+	}
+	return path, err
 }
 
 // cacheDir is where the server is kept, and its data where the temporary
@@ -69,25 +75,25 @@ func cacheDir() (string, error) {
 }
 
 // install makes the file at path, with build, unless it is there. Of all
-// processes that want it, one builds. build gets an empty directory to leave
-// the file in, under path's name or as "versitygw".
-func install(ctx context.Context, path string, build func(ctx context.Context, dir string) (string, error)) (string, error) {
+// processes that want it, one builds, in an empty directory that is removed
+// afterwards; build returns the file it has made.
+func install(ctx context.Context, path string, build func(ctx context.Context, dir string) (string, error)) error {
 	if isExecutable(path) {
-		return path, nil
+		return nil
 	}
 	unlock, err := lockFile(ctx, path+".lock", func() {
 		say("another process is building versitygw %s; waiting for it (%s)", gatewayVersion, gatewayTakes)
 	})
 	if err != nil {
-		return "", fmt.Errorf("lock the cache of test servers: %w", err)
+		return fmt.Errorf("lock the cache of test servers: %w", err)
 	}
 	defer unlock()
 	if isExecutable(path) {
-		return path, nil
+		return nil
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(path), "build-")
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer os.RemoveAll(dir)
 
@@ -100,49 +106,40 @@ func install(ctx context.Context, path string, build func(ctx context.Context, d
 	quit()
 	if err != nil {
 		say("building versitygw failed after %v", time.Since(begin).Round(time.Second))
-		return "", err
+		return err
 	}
 	if err := os.Rename(built, path); err != nil {
-		return "", err
+		return err
 	}
 	say("built versitygw in %v: %s", time.Since(begin).Round(time.Second), path)
-	return path, nil
+	return nil
 }
 
-// goInstall builds the server in dir.
-func goInstall(ctx context.Context, dir string) (string, error) {
-	// The module is built by itself, with its own versions, whatever the
-	// directory and the settings of the tests are, and always for the machine.
-	cmd := exec.CommandContext(ctx, "go", "install", "-ldflags=-s -w", gatewayPackage+"@"+gatewayVersion)
+// goBuild builds the server in dir, in a module that requires it and nothing
+// else, so that it gets the versions it was released with, whatever the
+// directory and the settings of the tests are. (go install would do, but not
+// for another machine where GOBIN is set.)
+func goBuild(ctx context.Context, dir, goos, goarch string) (string, error) {
+	mod := fmt.Sprintf("module server\n\ngo 1.25.0\n\nrequire %s %s\n", gatewayModule, gatewayVersion)
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), []byte(mod), 0o644); err != nil {
+		return "", err
+	}
+	file := filepath.Join(dir, "versitygw")
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", file, gatewayModule+"/cmd/versitygw")
 	cmd.Dir = dir
-	cmd.Env = append(without(os.Environ(), "GOOS", "GOARCH"), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=-mod=mod", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=-mod=mod", "GOWORK=off")
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("building the server for tests failed: %v: %w\n%s\n(or name a server that runs already: %s, %s, %s)",
 			cmd, err, bytes.TrimSpace(out), EnvEndpoint, EnvAccessKey, EnvSecretKey)
 	}
-	return filepath.Join(dir, "versitygw"), nil
+	return file, nil
 }
 
 func isExecutable(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
-}
-
-// without is env without some variables.
-func without(env []string, names ...string) (rest []string) {
-	for _, v := range env {
-		name, _, _ := strings.Cut(v, "=")
-		drop := false
-		for _, n := range names {
-			drop = drop || n == name
-		}
-		if !drop {
-			rest = append(rest, v)
-		}
-	}
-	return rest
 }
 
 // every calls f at intervals until the function it returns is called.
@@ -164,10 +161,13 @@ func every(interval time.Duration, f func()) (quit func()) {
 	return func() { close(done); wg.Wait() }
 }
 
-// say writes a line about long work. The go command keeps the output of tests
+// say tells the person who waits about long work; a variable for our own tests.
+var say = sayAloud
+
+// sayAloud writes a line to standard error. The go command keeps the output of tests
 // of several packages to itself until they are done, so the line goes to the
 // terminal, too, if there is one.
-func say(format string, args ...any) {
+func sayAloud(format string, args ...any) {
 	line := "localstack: " + fmt.Sprintf(format, args...) + "\n"
 	os.Stderr.WriteString(line)
 	if info, err := os.Stderr.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -43,7 +44,7 @@ func startProcess(ctx context.Context, versioned bool) (*process, error) {
 	if !supported {
 		return nil, fmt.Errorf("no server can be started on this operating system: name one that runs already: %s, %s, %s", EnvEndpoint, EnvAccessKey, EnvSecretKey)
 	}
-	binary, err := gateway(ctx)
+	binary, err := gateway(ctx, runtime.GOOS, runtime.GOARCH)
 	if err != nil {
 		return nil, err
 	}

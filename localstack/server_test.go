@@ -58,35 +58,56 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// TestBucketIsRemoved looks for what a test left after its end: old versions,
-// unfinished uploads, and more objects than one page of a list has.
+// TestBucketIsRemoved looks for what a test left after its end.
 func TestBucketIsRemoved(t *testing.T) {
-	s := Start(t, Versioning())
-	c := s.Client(t)
+	s := Start(t)
 	var bucket string
 	t.Run("user", func(t *testing.T) {
 		bucket = s.Bucket(t)
-		if _, err := c.PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{Bucket: &bucket,
-			VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}}); err != nil {
-			t.Fatal(err)
-		}
-		for i := range 1100 {
-			if err := put(t, c, bucket, "k/"+strings.Repeat("x", i%100)+randomHex(4), "1"); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, body := range []string{"1", "2"} {
-			if _, err := c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: aws.String("v"), Body: strings.NewReader(body)}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := c.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &bucket, Key: aws.String("v")}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &bucket, Key: aws.String("m")}); err != nil {
+		if err := put(t, s.Client(t), bucket, "a/b/c", "1"); err != nil {
 			t.Fatal(err)
 		}
 	})
+	if _, err := s.Client(t).HeadBucket(t.Context(), &s3.HeadBucketInput{Bucket: &bucket}); code(err) != "NotFound" {
+		t.Errorf("the bucket is still there: %v", err)
+	}
+	t.Run("user who removes it", func(t *testing.T) {
+		bucket = s.Bucket(t)
+		if _, err := s.Client(t).DeleteBucket(t.Context(), &s3.DeleteBucketInput{Bucket: &bucket}); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestRemoveBucket removes a bucket with old versions, unfinished uploads, and
+// more objects than one page of a list has.
+func TestRemoveBucket(t *testing.T) {
+	s := Start(t, Versioning())
+	c := s.Client(t)
+	bucket := s.Bucket(t)
+	if _, err := c.PutBucketVersioning(t.Context(), &s3.PutBucketVersioningInput{Bucket: &bucket,
+		VersioningConfiguration: &types.VersioningConfiguration{Status: types.BucketVersioningStatusEnabled}}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		if err := put(t, c, bucket, "k/"+strings.Repeat("x", i)+randomHex(4), "1"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, body := range []string{"1", "2"} {
+		if _, err := c.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: aws.String("v"), Body: strings.NewReader(body)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: &bucket, Key: aws.String("v")}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &bucket, Key: aws.String("m")}); err != nil {
+		t.Fatal(err)
+	}
+	if err := removeBucket(t.Context(), c, bucket, 7); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := c.HeadBucket(t.Context(), &s3.HeadBucketInput{Bucket: &bucket}); code(err) != "NotFound" {
 		t.Errorf("the bucket is still there: %v", err)
 	}
