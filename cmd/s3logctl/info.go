@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
 
@@ -195,7 +196,7 @@ func newInfoReport(in backend.Info) infoReport {
 // rootText is SIZE:ROOT, what `verify --since` takes; nil for a deleted log,
 // whose events are gone.
 func rootText(in backend.Info) *string {
-	if in.Content.Tree.Size != in.Next {
+	if in.State != manifest.StateOpen {
 		return nil
 	}
 	root := fmt.Sprintf("%d:%s", in.Content.Tree.Size, in.Content.Tree.Root)

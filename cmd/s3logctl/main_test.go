@@ -15,6 +15,7 @@ import (
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/filestore"
 )
 
 // The test binary runs as the command itself when it is started under its name:
@@ -46,7 +47,7 @@ func (c *cli) run(stdin string, args ...string) result {
 	around := surroundings{
 		stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr,
 		getenv: func(name string) string { return env[name] },
-		open:   openStore,
+		open:   openUnsynced,
 		tune:   func(o *backend.Options) { o.MinBackoff, o.MaxBackoff = time.Millisecond, 5*time.Millisecond },
 	}
 	if c.change != nil {
@@ -54,6 +55,17 @@ func (c *cli) run(stdin string, args ...string) result {
 	}
 	exit := run(c.ctx, args, around)
 	return result{exit, stdout.String(), stderr.String()}
+}
+
+// openUnsynced is openStore without waiting for the disk, which no test in one
+// process needs.
+func openUnsynced(ctx context.Context, at location, use use) (objstore.Store, error) {
+	store, err := openStore(ctx, at, use)
+	if f, ok := store.(*filestore.Store); ok && err == nil && use != useRead {
+		f.Close()
+		return filestore.Open(at.dir, filestore.Options{NoSync: true})
+	}
+	return store, err
 }
 
 // must runs a command that has to succeed, and returns its output.
