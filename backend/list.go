@@ -18,7 +18,7 @@ import (
 type Order string
 
 const (
-	// ByActivity: newest activity first (DESIGN.md §10); logs without one come
+	// ByActivity: newest activity first; logs without one come
 	// last. An object's own modification time only bounds it.
 	ByActivity Order = "activity"
 	// ByModified: newest modification of the manifest first, by whatever commit.

@@ -11,7 +11,7 @@ import (
 const (
 	// sealSoft and sealHard are sizes of the tail as the manifest holds it, in
 	// base64: at the first it is sealed in the background, beyond the second no
-	// commit goes (DESIGN.md §6).
+	// commit goes (docs/format.md).
 	sealSoft = 48 << 10
 	sealHard = manifest.MaxTail
 	// maxTailRaw bounds the events of a tail, inflated, and with that what a

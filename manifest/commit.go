@@ -64,7 +64,7 @@ type CommitError struct {
 func (e *CommitError) Error() string { return e.Err.Error() }
 func (e *CommitError) Unwrap() error { return e.Err }
 
-// Commit is the commit loop of DESIGN.md §7: it proposes, sends the one
+// Commit is the commit loop (docs/consistency.md): it proposes, sends the one
 // conditional PUT until something decides, and starts over on what it finds
 // where that is allowed. When it returns nil the commit is durable. It gives up
 // when ctx ends; whether the commit then landed is for the *CommitError to say.

@@ -73,7 +73,7 @@ func (v Verdict) String() string {
 // Landed reports whether the commit is in the log.
 func (v Verdict) Landed() bool { return v == Committed || v == CommittedFenced }
 
-// Judge is step 1 of the decision procedure of DESIGN.md §7, with the states of
+// Judge is step 1 of the decision procedure (docs/consistency.md), with the states of
 // step 4 folded in: what the manifest head (nil: there is none) says about a
 // commit whose reply did not decide. Position decides: within a generation only
 // its owner appends, and one commit at a time. Step 2, keys, is LookupKey, to

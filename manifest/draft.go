@@ -379,7 +379,7 @@ var rules = struct {
 	names func(base, next *Record, uploads []Upload) error
 }{Judge, checkNames}
 
-// checkNames is the rule of names of DESIGN.md §7: a commit may newly name a
+// checkNames is the rule of names (docs/consistency.md): a commit may newly name a
 // segment only if its epoch is the one that this commit results in, and if its
 // content still fits the version that the commit is conditioned on. Nobody
 // names an object that it did not upload itself.

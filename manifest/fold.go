@@ -15,7 +15,7 @@ import (
 const RuleUserPrompt = "user-message/user"
 
 // Fold advances the state of a log event by event: the projections of the
-// manifest (DESIGN.md §6) and the Merkle tree of RFC 6962 over the event lines.
+// manifest (docs/format.md) and the Merkle tree of RFC 6962 over the event lines.
 // It is a pure function of the events and the rule; not safe for concurrent use.
 type Fold struct {
 	state segment.State

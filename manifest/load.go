@@ -54,10 +54,16 @@ func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptio
 		}
 		switch {
 		case errors.Is(err, objstore.ErrNotExist):
-			return fail(fmt.Errorf("%w: %w", ErrNotFound, err), "check the id and the store; `s3logctl ls` shows the logs of a store")
+			hint := "check the id and the store; `s3logctl ls` shows the logs of a store"
+			if se, ok := errors.AsType[*objstore.Error](err); ok && se.Hint != "" {
+				hint = se.Hint // a delete marker
+			}
+			return fail(fmt.Errorf("%w: %w", ErrNotFound, err), hint)
 		case errors.Is(err, objstore.ErrDenied):
 			return fail(err,
 				"these credentials may not read the manifest, or it does not exist and they may not list the bucket, which S3 answers alike")
+		case errors.Is(err, objstore.ErrTooLarge):
+			return fail(fmt.Errorf("%w: no manifest has more than %d bytes: %w", segment.ErrCorrupt, MaxManifest, err), "")
 		case err != nil:
 			return fail(err, "")
 		}
