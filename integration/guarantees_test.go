@@ -116,6 +116,13 @@ func TestG3GetObjectIsEnough(t *testing.T) {
 	if !slices.Equal(got, want[7:]) {
 		t.Errorf("followed: %d other events", len(got))
 	}
+	check, err := r.Check(t.Context(), "a/log", backend.Pair{Open: "compaction/start", Close: "compaction/end"}, backend.CheckOptions{Verify: true})
+	if err != nil || check.Scanned != info.Next {
+		t.Errorf("check: %d events, %v", check.Scanned, err)
+	}
+	if report, err := r.Verify(t.Context(), "a/log", backend.VerifyOptions{}); err != nil || len(report.Findings) > 0 {
+		t.Errorf("verify: %+v, %v", report, err)
+	}
 	if again, err := r.Info(t.Context(), "a/log"); err != nil || again.Content.Tree.Root != info.Content.Tree.Root {
 		t.Errorf("info: %v", err)
 	}
@@ -143,6 +150,11 @@ func TestG4ReadersNeitherWriteNorList(t *testing.T) {
 	}
 	all := int64(1 + len(info.Segments))
 	requests("info", 1, func() error { _, err := r.Info(t.Context(), "log"); return err })
+	requests("check", 1, func() error {
+		_, err := r.Check(t.Context(), "log", backend.Pair{Open: "compaction/start", Close: "compaction/end"}, backend.CheckOptions{})
+		return err
+	})
+	requests("verify", all, func() error { _, err := r.Verify(t.Context(), "log", backend.VerifyOptions{}); return err })
 	requests("whole log", all, func() error { _, err := lines(r.Events(t.Context(), "log", backend.ReadOptions{})); return err })
 	requests("tail", 1, func() error {
 		_, err := lines(r.Events(t.Context(), "log", backend.ReadOptions{From: info.Next - info.Tail}))
@@ -253,6 +265,25 @@ func TestG5DamageIsNamed(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestG6ForkIsSelfContained reads a fork where nothing of its parent can be read.
+func TestG6ForkIsSelfContained(t *testing.T) {
+	store := memstore.New(t)
+	want, info := grown(t, store, "parent")
+	at := info.Segments[0].Count + 7
+	b := backend.New(store, backend.Options{})
+	if _, _, err := b.Fork(t.Context(), "parent", "child", backend.ForkOptions{At: &at, Release: true}); err != nil {
+		t.Fatal(err)
+	}
+	r := backend.NewReader(getOnly{store, "child"}, backend.Options{})
+	got, err := lines(r.Events(t.Context(), "child", backend.ReadOptions{}))
+	if err != nil || len(got) != int(at)+2 || !slices.Equal(got[:at+1], want[:at+1]) || !strings.Contains(got[at+1], "session/end-seed") {
+		t.Errorf("%d events, %v", len(got), err)
+	}
+	if report, err := r.Verify(t.Context(), "child", backend.VerifyOptions{}); err != nil || len(report.Findings) > 0 {
+		t.Errorf("verify: %+v, %v", report, err)
 	}
 }
 
