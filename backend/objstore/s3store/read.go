@@ -27,7 +27,7 @@ const (
 )
 
 // Get implements objstore.Reader. A body that is cut short is fetched again, a
-// few times, from its beginning.
+// few times, from its beginning; so is a manifest whose body is not its ETag's.
 func (d *driver) Get(ctx context.Context, key string, opt objstore.GetOptions) (objstore.Object, error) {
 	if _, _, err := opt.Span(math.MaxInt64); err == objstore.ErrRejected {
 		return objstore.Object{}, &objstore.Error{Op: opGet, Key: key, Class: err, Err: fmt.Errorf("options %+v make no sense", opt)}
@@ -43,13 +43,22 @@ func (d *driver) Get(ctx context.Context, key string, opt objstore.GetOptions) (
 	if !opt.IfNot.IsZero() {
 		in.IfNoneMatch = aws.String(opt.IfNot.Token())
 	}
-	for try := 0; ; try++ {
+	for cut, torn := 0, 0; ; {
 		obj, err := d.get(ctx, key, in, opt)
 		if err == nil {
 			return obj, nil
 		}
 		// What fails before the body is the SDK's to repeat.
-		if !errors.Is(err, errCut) || try == bodyTries-1 || ctx.Err() != nil || d.sleep(ctx, try) != nil {
+		try, again := 0, false
+		switch {
+		case errors.Is(err, errCut):
+			try, again = cut, cut < bodyTries-1
+			cut++
+		case errors.Is(err, errTorn):
+			try, again = torn, torn < tornTries
+			torn++
+		}
+		if !again || ctx.Err() != nil || d.sleep(ctx, try) != nil {
 			return objstore.Object{}, err
 		}
 	}
@@ -114,6 +123,10 @@ func (d *driver) get(ctx context.Context, key string, in *s3.GetObjectInput, opt
 	}
 	if info.Size < 0 {
 		info.Size = int64(len(body))
+	}
+	if opt.Length == 0 && d.tags.torn(key, body, out) {
+		return objstore.Object{}, &objstore.Error{Op: opGet, Key: key, Class: objstore.ErrUnsupported, Hint: hintTorn,
+			Err: fmt.Errorf("%w at every read: ETag %s, %d bytes", errTorn, aws.ToString(out.ETag), len(body))}
 	}
 	return objstore.Object{Info: info, Body: body}, nil
 }

@@ -193,6 +193,7 @@ type driver struct {
 	aws      bool
 	opt      Options
 	sleep    func(ctx context.Context, try int) error // between tries of a body
+	tags     tags
 
 	credentials interface{ Invalidate() } // nil if they cannot be refreshed
 	refreshes   atomic.Int64

@@ -76,6 +76,7 @@ func (d *driver) Put(ctx context.Context, key string, body []byte, cond objstore
 	if err != nil {
 		return objstore.Info{}, errorOf(opPut, key, !cond.Absent(), err, a)
 	}
+	d.tags.learn(key, body, out.ETag)
 	return d.info(key, int64(len(body)), out.ETag, nil, nil, out.ResultMetadata), nil
 }
 

@@ -1,0 +1,79 @@
+package s3store
+
+import (
+	"crypto/fips140"
+	"crypto/md5"
+	"encoding/hex"
+	"errors"
+	"strings"
+	"sync/atomic"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+)
+
+// Some servers answer a read that meets an overwrite with the ETag of one
+// version and the body of the other. A writer that takes such a pair for a
+// version conditions its next write on something that was never there. Where
+// ETags are MD5s, which the store's own writes show, such a reply can be told
+// from a sound one. Only objects that are overwritten can be read so; those are
+// the manifests.
+
+const (
+	tornTries  = 3            // further reads after one that was torn
+	tornPrefix = "manifests/" // keys of objects that change
+
+	hintTorn = "the server, or a proxy in front of it, answers with the ETag of one version and the body of another; docs/providers.md says which servers are sound"
+)
+
+// errTorn marks a body that is not the ETag's.
+var errTorn = errors.New("ETag and body are those of different versions")
+
+// tags is what the ETags of a store's own writes have shown. The zero value
+// knows nothing.
+type tags struct {
+	md5   atomic.Bool // one was its body's MD5
+	other atomic.Bool // one was not: nothing can be said of any
+}
+
+// matter reports whether anything can be learned from the ETag of key. MD5
+// serves no security here, but is not to be had in FIPS mode.
+func (*tags) matter(key string) bool {
+	return strings.HasPrefix(key, tornPrefix) && !fips140.Enabled()
+}
+
+// learn takes the reply to a write of ours into account.
+func (t *tags) learn(key string, body []byte, etag *string) {
+	switch {
+	case !t.matter(key) || t.other.Load():
+	case isMD5Of(body, aws.ToString(etag)):
+		t.md5.Store(true)
+	case !versionOf(etag).IsZero(): // no ETag at all says nothing
+		t.other.Store(true)
+	}
+}
+
+// torn reports whether a reply to a read of a whole object cannot be sound.
+// Objects that others have written may be encrypted where ours are not, and
+// copies of large objects are made in parts: their ETags are no MD5s.
+func (t *tags) torn(key string, body []byte, out *s3.GetObjectOutput) bool {
+	if !t.matter(key) || !t.md5.Load() || t.other.Load() {
+		return false
+	}
+	if out.SSECustomerAlgorithm != nil || out.ServerSideEncryption != "" && out.ServerSideEncryption != types.ServerSideEncryptionAes256 {
+		return false
+	}
+	etag := aws.ToString(out.ETag)
+	return looksLikeMD5(etag) && !isMD5Of(body, etag)
+}
+
+func isMD5Of(body []byte, etag string) bool {
+	sum := md5.Sum(body)
+	return strings.EqualFold(strings.Trim(etag, `"`), hex.EncodeToString(sum[:]))
+}
+
+func looksLikeMD5(etag string) bool {
+	b, err := hex.DecodeString(strings.Trim(etag, `"`))
+	return err == nil && len(b) == md5.Size
+}
