@@ -97,6 +97,9 @@ func (l *Log) landed(c *batch, res manifest.Result) {
 	l.mu.Lock()
 	if r := res.Head.Record; r != nil {
 		l.next = r.Next
+		if res.Proposal == nil {
+			l.next += c.opening // still to be written
+		}
 		l.b.remember(l.id, r)
 	}
 	if sticky != nil {
@@ -167,7 +170,7 @@ func (l *Log) failed(c *batch, err error) {
 // refusal is what an operation is told that came after the one that ended the
 // handle.
 func (op *appendOp) refusal(err error) error {
-	if len(op.events) == 0 {
+	if len(op.events) == 0 && !op.claim {
 		return err // it only asked what became of those before it
 	}
 	return &unsentError{err}
@@ -225,6 +228,8 @@ type batch struct {
 	out  map[*appendOp]outcome
 	base manifest.Head
 	tail tail // after this commit
+	// opening counts the events that opening the handle has to write.
+	opening int64
 	// waited: for a seal in the background, once.
 	waited bool
 	// What the commit names beside its own events.
@@ -418,8 +423,8 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 // for each what it will be told if the commit lands. It returns their number.
 func (c *batch) fill(d *manifest.Draft) (count int64, err error) {
 	c.out = make(map[*appendOp]outcome, len(c.ops))
-	_, opening := d.Lines()
-	begin := d.Next() - opening
+	_, c.opening = d.Lines()
+	begin := d.Next() - c.opening
 	for _, op := range c.ops {
 		if c.gone(op) {
 			continue
@@ -432,7 +437,7 @@ func (c *batch) fill(d *manifest.Draft) (count int64, err error) {
 			c.out[op] = outcome{receipt: Receipt{First: first}}
 			continue
 		case op.claim:
-			c.out[op] = outcome{receipt: Receipt{First: begin, Count: opening}}
+			c.out[op] = outcome{receipt: Receipt{First: begin, Count: c.opening}}
 			continue
 		case kerr != nil:
 			c.out[op] = outcome{err: kerr}
@@ -494,7 +499,7 @@ func (c *batch) asked() (release, seal, claim bool) {
 		if out, in := c.out[op]; in && out.err == nil {
 			release = release || op.last
 			seal = seal || op.seal
-			claim = claim || op.claim
+			claim = claim || op.claim && (!op.spare || c.opening > 0)
 		}
 	}
 	return release, seal, claim
