@@ -38,6 +38,7 @@ func (e Event) Parse() (segment.Event, error) {
 type ReadOptions struct {
 	From int64  // seq of the first event
 	To   *int64 // seq of the last event, inclusive; nil: to the end
+	Last int64  // unless 0, only the last so many of these
 }
 
 // Events iterates over the events of a log, in order, as of the manifest that is
@@ -66,7 +67,11 @@ func (r *Reader) Events(ctx context.Context, id string, opt ReadOptions) iter.Se
 		if opt.To != nil && *opt.To < to {
 			to = *opt.To + 1
 		}
-		_, _ = r.span(ctx, head, opt.From, to, yield)
+		from := opt.From
+		if opt.Last > 0 {
+			from = max(from, to-opt.Last)
+		}
+		_, _ = r.span(ctx, head, from, to, yield)
 	}
 }
 

@@ -209,6 +209,48 @@ func TestSignalEndsStream(t *testing.T) {
 	}
 }
 
+// Following begins where it is told to, shows what is appended, and ends with a
+// signal, as it is meant to.
+func TestFollow(t *testing.T) {
+	needSignals(t)
+	c := newCLI(t)
+	c.must(numbered(0, 5), "append", "log", "--create")
+	cmd := c.process("tail", "log", "-f", "-n", "2", "--interval", "10ms")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	pipe, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := bufio.NewReader(pipe)
+	next := 3
+	show := func(upTo int) {
+		t.Helper()
+		for ; next < upTo; next++ {
+			if line, err := out.ReadString('\n'); err != nil || line != numbered(next, 1) {
+				t.Fatalf("%q, %v: want seq %d", line, err, next)
+			}
+		}
+	}
+	show(5)
+	c.must(numbered(5, 2), "append", "log")
+	show(7)
+	c.must(numbered(7, 3000), "append", "log")
+	show(3007)
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v", rest, err)
+	}
+	if err := cmd.Wait(); err != nil || stderr.Len() > 0 {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+}
+
 // A reader that goes away ends the command without a word.
 func TestClosedPipe(t *testing.T) {
 	needSignals(t)

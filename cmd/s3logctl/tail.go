@@ -59,12 +59,16 @@ func runTail(ctx context.Context, g *globals, id string, f tailFlags) error {
 	if err != nil {
 		return err
 	}
-	from, err := f.begin(ctx, r, id)
-	if err != nil {
-		return err
+	if !f.follow && (f.from != nil || f.lines > 0) {
+		opt := backend.ReadOptions{Last: f.lines}
+		if f.from != nil {
+			opt = backend.ReadOptions{From: *f.from}
+		}
+		return g.printEvents(r.Events(ctx, id, opt), f.types, false)
 	}
-	if !f.follow {
-		return g.printEvents(r.Events(ctx, id, backend.ReadOptions{From: from}), f.types, false)
+	from, err := f.begin(ctx, r, id)
+	if err != nil || !f.follow {
+		return err
 	}
 	err = g.printEvents(r.Follow(ctx, id, from), f.types, true)
 	if interrupted(ctx, err) {
@@ -73,7 +77,7 @@ func runTail(ctx context.Context, g *globals, id string, f tailFlags) error {
 	return err
 }
 
-// begin is the seq to begin with.
+// begin is the seq to follow from.
 func (f *tailFlags) begin(ctx context.Context, r *backend.Reader, id string) (int64, error) {
 	if f.from != nil {
 		return *f.from, nil
