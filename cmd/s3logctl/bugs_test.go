@@ -28,7 +28,7 @@ func (c *cli) impatient() *cli {
 		before := s.tune
 		s.tune = func(o *backend.Options) {
 			before(o)
-			o.CommitTimeout = 300 * time.Millisecond
+			o.CommitTimeout = 500 * time.Millisecond
 		}
 	})
 }

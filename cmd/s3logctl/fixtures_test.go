@@ -59,7 +59,7 @@ func TestFixtures(t *testing.T) {
 			if got := c.requestsOf("", "import", "--log", "log", name); got.Put != 0 || got.Get != 1 {
 				t.Errorf("imported again by %+v", got)
 			}
-			for _, form := range [][]string{nil, {"--pack"}, {"--zstd"}, {"--zstd", "--pack"}} {
+			for _, form := range [][]string{nil, {"--zstd", "--pack"}} {
 				out := filepath.Join(t.TempDir(), "out")
 				c.must("", append([]string{"export", "log", "-o", out}, form...)...)
 				id := "again" + strings.Join(form, "")

@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/manifest"
 )
 
@@ -84,9 +82,4 @@ func completionPrefix(begin string) string {
 		return manifest.ManifestPrefix
 	}
 	return manifest.ManifestPrefix + escaped
-}
-
-// interrupted reports whether err is the user's own doing.
-func interrupted(ctx context.Context, err error) bool {
-	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, objstore.ErrUndecided))
 }

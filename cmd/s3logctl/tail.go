@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/backend/objstore"
 )
 
 type tailFlags struct {
@@ -84,4 +86,9 @@ func (f *tailFlags) begin(ctx context.Context, r *backend.Reader, id string) (in
 	}
 	info, err := r.Info(ctx, id)
 	return max(0, info.Next-f.lines), err
+}
+
+// interrupted reports whether err is the user's own doing.
+func interrupted(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Canceled) || errors.Is(err, objstore.ErrUndecided))
 }
