@@ -404,6 +404,27 @@ func TestGuard(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("a proved store is told about every write, also a cancelled one", func(t *testing.T) {
+		s := newStub(t)
+		g := check.Guard(s, place(t))
+		if err := write(t.Context(), g, "k"); err != nil {
+			t.Fatal(err)
+		}
+		proof := s.puts.Load()
+		s.put = func(*stub, context.Context, string, []byte, objstore.Condition) (objstore.Info, error) {
+			return objstore.Info{}, fault(objstore.ErrUndecided)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		for range 50 { // of two things that are ready a select takes either
+			if err := write(ctx, g, "l"); objstore.Classify(err) != objstore.Undecided {
+				t.Errorf("got %v", err)
+			}
+		}
+		if n := s.puts.Load() - proof; n != 50 {
+			t.Errorf("%d of 50 writes were the store's to judge", n)
+		}
+	})
 	t.Run("waiting can be cancelled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStub(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/s3log/s3log/backend/objstore"
 )
@@ -43,29 +44,33 @@ func proofOf(place string) *proof {
 	return p
 }
 
-// proof is made at most once. Whoever holds the turn may make it, and owns the
-// fields; a channel rather than a mutex, so that the others can give up
-// waiting.
+// proof is made at most once. Whoever holds the turn may make it; a channel
+// rather than a mutex, so that the others can give up waiting.
 type proof struct {
-	turn chan struct{}
-	done bool
-	err  error // why the place must not be written to
+	turn   chan struct{}
+	result atomic.Pointer[result] // nil until it is made
 }
 
-// settled makes the proof, waits for another to make it, or recalls it.
+type result struct{ err error } // why the place must not be written to
+
+// settled makes the proof, waits for another to make it, or recalls it. What is
+// recalled does not depend on ctx: the write itself finds that it has ended.
 func (p *proof) settled(ctx context.Context, store objstore.Store) error {
+	if r := p.result.Load(); r != nil {
+		return r.err
+	}
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if p.done {
-		return p.err
+	if r := p.result.Load(); r != nil {
+		return r.err
 	}
 	_, err := Prove(ctx, store)
 	if err == nil || errors.Is(err, objstore.ErrUnsupported) {
-		p.done, p.err = true, err
+		p.result.Store(&result{err})
 	}
 	return err
 }
