@@ -18,7 +18,7 @@ func Cut(parent *manifest.Record, at *int64, clip bool) (upTo int64, err error) 
 	case at != nil && clip:
 		return 0, errors.New("a fork is cut at a seq or clipped, not both")
 	case at != nil && (*at < 0 || *at >= parent.Next):
-		return 0, fmt.Errorf("%w: the parent has seqs 0 to %d, not %d", segment.ErrSeqMismatch, parent.Next-1, *at)
+		return 0, fmt.Errorf("%w: no seq %d in the parent, which has %d events", segment.ErrSeqMismatch, *at, parent.Next)
 	case at != nil:
 		return *at + 1, nil
 	case !clip:

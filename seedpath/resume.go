@@ -12,7 +12,8 @@ import (
 type ResumeOptions struct {
 	AdoptOptions
 	// Turn finds the open turn of a log whose manifest does not hold all of its
-	// calls (segment.Turn.More), by reading its events.
+	// calls (segment.Turn.More), by reading its events. Without it such a log
+	// cannot be resumed.
 	Turn func(ctx context.Context, base *manifest.Record) (*segment.Turn, error)
 }
 
@@ -30,7 +31,7 @@ func Resume(w manifest.Writer, opt ResumeOptions) Opening {
 			return nil, err
 		}
 		turn := base.Content.Turn
-		if turn != nil && turn.More {
+		if turn != nil && turn.More && opt.Turn != nil {
 			if turn, err = opt.Turn(ctx, base); err != nil {
 				return nil, fmt.Errorf("reading the open turn: %w", err)
 			}

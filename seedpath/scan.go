@@ -42,17 +42,37 @@ func (s *Scan) Add(e segment.Event) {
 // id is what pairs an event. An event without it pairs with nothing and is
 // passed over, as malformed data is everywhere.
 func (s *Scan) id(e segment.Event) (string, bool) {
-	if s.pair.ID == "" {
+	paths := s.pair.ID
+	if e.Type == s.pair.Close && s.pair.CloseID != "" {
+		paths = s.pair.CloseID
+	}
+	if paths == "" {
 		return "", true
 	}
-	value := jsontext.Value(e.Data)
-	for name := range strings.SplitSeq(s.pair.ID, ".") {
-		var ok bool
-		if value, ok = member(value, name); !ok {
-			return "", false
+	var id []byte
+	for path := range strings.SplitSeq(paths, "+") {
+		value := jsontext.Value(e.Data)
+		for name := range strings.SplitSeq(path, ".") {
+			var ok bool
+			if value, ok = member(value, name); !ok {
+				return "", false
+			}
+		}
+		id = append(appendID(id, value), '\n') // which no value holds
+	}
+	return string(id), true
+}
+
+// appendID spells a value so that equal strings are equal bytes, however they
+// were escaped. Other values, and strings with lone surrogates, are compared as
+// they are: numbers may be greater than any type holds exactly.
+func appendID(dst []byte, value jsontext.Value) []byte {
+	if value.Kind() == '"' {
+		if text, err := jsontext.AppendUnquote(nil, value); err == nil {
+			return segment.AppendString(dst, string(text))
 		}
 	}
-	return string(value), true
+	return append(dst, value...)
 }
 
 // member finds a member of an object, the last one of its name.

@@ -22,8 +22,8 @@ const (
 type Marker struct {
 	Type string
 	Seq  int64
-	// Generation is the one that wrote it, 0 if that is older than what the
-	// manifest keeps.
+	// Generation is the one that wrote it; 0 if that is older than what the
+	// manifest keeps, or if the log was born with the event.
 	Generation int64
 }
 
@@ -70,9 +70,13 @@ func JudgeAt(r *manifest.Record, typ string, seq int64) Verdict {
 	return v
 }
 
-// GenerationOf is the generation that wrote an event, 0 if it is older than the
-// takeovers that the manifest keeps.
+// GenerationOf is the generation that wrote an event; 0 if it is older than the
+// takeovers that the manifest keeps, or was inherited at birth: then no
+// generation of this log wrote it.
 func GenerationOf(r *manifest.Record, seq int64) (g int64) {
+	if r.Origin != nil && seq < r.Origin.Inherited {
+		return 0
+	}
 	for _, t := range r.Generations {
 		if t.First <= seq {
 			g = t.Generation
@@ -84,9 +88,12 @@ func GenerationOf(r *manifest.Record, seq int64) (g int64) {
 // Pair is a bracket of some vocabulary.
 type Pair struct {
 	Open, Close string
-	// ID is the member of data, with dots for members of members, that pairs the
-	// two events; empty for a positional bracket.
+	// ID is the member of data that pairs the two events, with dots for members
+	// of members; where several do together they are joined by "+". It is empty
+	// for a positional bracket.
 	ID string
+	// CloseID is where the closing event has the same, if not in ID.
+	CloseID string
 }
 
 // Pairs are the brackets that agents are known to write, by name.
@@ -94,10 +101,13 @@ var Pairs = map[string]Pair{
 	"compaction": {Open: segment.TypeCompactionStart, Close: segment.TypeCompactionEnd},
 	"turn":       {Open: segment.TypeTurnStart, Close: segment.TypeTurnEnd},
 	"step":       {Open: segment.TypeStepStart, Close: segment.TypeStepEnd},
+	"tool":       {Open: segment.TypeToolCall, Close: segment.TypeToolResult, ID: "callId", CloseID: "message.source.callId"},
 	"command":    {Open: "command/run", Close: "command/done", ID: "commandId"},
 	"approval":   {Open: "approval/asked", Close: "approval/decided", ID: "id"},
 	"hook":       {Open: "hook/invoked", Close: "hook/result", ID: "handlerId"},
 	"retry":      {Open: "llm/retry", Close: "llm/retry-started", ID: "retryId"},
 	"dispatch":   {Open: "tool/code-dispatch-start", Close: "tool/code-dispatch", ID: "subCallId"},
 	"workflow":   {Open: "tool-workflow/run-start", Close: "tool-workflow/run-end", ID: "runId"},
+	"member":     {Open: "tool-workflow/agent-start", Close: "tool-workflow/agent-end", ID: "runId+seq"},
+	"message":    {Open: "team/message/queued", Close: "team/message/delivered", ID: "messageId"},
 }
