@@ -207,7 +207,9 @@ func (a *attempt) replied(v objstore.Version, err error) action {
 		a.last = err
 		return actWaitSend
 	case objstore.Undecided:
-		a.last = err
+		if a.last == nil || !cutShort(err) {
+			a.last = err
+		}
 		if a.undecided == nil {
 			a.undecided = err
 		}

@@ -15,6 +15,7 @@ import (
 func PutSegment(ctx context.Context, st objstore.Store, id string, name Name, body []byte, opt Options) error {
 	key := SegmentKey(id, name)
 	wait := backoff{min: opt.MinBackoff, max: opt.MaxBackoff}
+	var last error // the newest reply that was not decisive
 	for {
 		info, err := st.Put(ctx, key, body, objstore.IfAbsent(), objstore.PutOptions{ContentType: "application/zstd"})
 		if opt.Clock != nil {
@@ -33,13 +34,22 @@ func PutSegment(ctx context.Context, st objstore.Store, id string, name Name, bo
 				return err
 			}
 		case objstore.TryAgain, objstore.Undecided:
+			if last == nil || !cutShort(err) {
+				last = err
+			}
 			if werr := wait.sleep(ctx); werr != nil {
-				return uploadError(id, key, fmt.Errorf("%w (last reply: %w)", werr, err))
+				return uploadError(id, key, fmt.Errorf("%w (last reply: %w)", werr, last))
 			}
 		default:
 			return uploadError(id, key, err)
 		}
 	}
+}
+
+// cutShort reports whether a request ended because nobody waited any longer: the
+// reply before it says more about the store.
+func cutShort(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 func sameSegment(ctx context.Context, st objstore.Store, id, key string, body []byte) error {

@@ -20,6 +20,7 @@ type attempt struct {
 	sent  bool  // a request may have left this process
 	last  error // of the newest try that the SDK may repeat
 	dials int   // tries that ended before there was a connection
+	cured error // the reply that this call is to do better than; nil at first
 }
 
 // note reports whether the SDK may be asked to repeat what gave err.
@@ -114,9 +115,10 @@ func (r *recorderV2) IsErrorRetryable(err error) bool {
 // watch of the newest call beside its error.
 func (d *driver) try(op string, options func(*attempt) func(*s3.Options), call func(func(*s3.Options)) error) (*attempt, error) {
 	var refreshed, reclocked bool
+	var cured error
 	for {
 		generation := d.refreshes.Load()
-		a := new(attempt)
+		a := &attempt{cured: cured}
 		err := call(options(a))
 		if err == nil {
 			return a, nil
@@ -124,13 +126,13 @@ func (d *driver) try(op string, options func(*attempt) func(*s3.Options), call f
 		r := replyOf(op, false, err)
 		switch {
 		case !refreshed && d.credentials != nil && r.expired():
-			refreshed = true
+			refreshed, cured = true, err
 			// Of many calls that fail at once one renews for all.
 			if d.refreshes.CompareAndSwap(generation, generation+1) {
 				d.credentials.Invalidate()
 			}
 		case !reclocked && r.skewed(err):
-			reclocked = true
+			reclocked, cured = true, err
 		default:
 			return a, err
 		}

@@ -353,8 +353,8 @@ func TestA12ExpiredToken(t *testing.T) {
 		srv, p := serve(t, expired), &renewable{err: errors.New("the session is over: log in again")}
 		_, err := put(t, open(t, srv, p), version(`"e1"`))
 		var e *objstore.Error
-		if !errors.As(err, &e) || objstore.Classify(err) != objstore.Refused || !strings.Contains(err.Error(), "log in again") {
-			t.Errorf("got %v", err)
+		if !errors.As(err, &e) || objstore.Classify(err) != objstore.Refused || !strings.Contains(err.Error(), "log in again") || e.Code != "ExpiredToken" || !strings.Contains(e.Hint, "changed nothing") {
+			t.Errorf("got %v, hint %q", err, e.Hint)
 		}
 		if n := len(srv.requests()); n != 1 {
 			t.Errorf("%d requests", n)

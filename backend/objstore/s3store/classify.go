@@ -268,6 +268,12 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 		// more than that.
 		r, text, err = replyOf(op, match, a.last), text+"; last reply: "+textOf(a.last), errors.Join(err, a.last)
 	}
+	unsent := a.unsent() && !isContext(err)
+	if unsent && a.cured != nil {
+		// There was a reply, and what it complained of could not be cured.
+		r, text, err = replyOf(op, match, a.cured), textOf(a.cured)+"; then: "+text, errors.Join(a.cured, err)
+		unsent = false
+	}
 	e := &objstore.Error{Op: op, Key: key, Code: r.code, Status: r.status, Err: &cause{text: text, err: err}}
 	var withID interface{ ServiceRequestID() string }
 	if errors.As(err, &withID) {
@@ -277,7 +283,7 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 	switch {
 	case isCertificate(err): // no request without a handshake
 		v = verdict{objstore.ErrRefused, hintCertificate}
-	case a.unsent() && !isContext(err):
+	case unsent:
 		v = verdict{objstore.ErrRefused, hintUnsent}
 	}
 	e.Class, e.Hint = v.class, v.hint
