@@ -136,7 +136,10 @@ func (c *batch) nameSealed(d *manifest.Draft, t tail) (tail, error) {
 // startBackground begins what the sizes of tail and segments ask for.
 func (l *Log) startBackground() {
 	r := l.head.Record
-	if l.b.opt.Foreground || !l.owned || r == nil || l.tailOf != r.Commit.ID || l.bgCtx.Err() != nil {
+	l.mu.Lock()
+	ends := l.closed || l.last != nil // no commit will come to name what is begun now
+	l.mu.Unlock()
+	if ends || l.b.opt.Foreground || !l.owned || r == nil || l.tailOf != r.Commit.ID || l.bgCtx.Err() != nil {
 		return
 	}
 	if n := l.tail.encoded(); n >= sealSoft && l.sealer.idle() && !l.sealer.held(n) {
