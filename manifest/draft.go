@@ -438,7 +438,10 @@ func checkContent(u *Upload, next *Record, named func(Name) bool, tailFirst, com
 	if u.TailFirst >= 0 && u.TailFirst != tailFirst {
 		return fmt.Errorf("%w: %s: its tail part starts at %d, the tail now at %d", ErrStaleUpload, u.Ref.Name, u.TailFirst, tailFirst)
 	}
-	if u.end() > committed && (u.Commit != next.Commit.ID || u.end() > next.Next) {
+	// Where the log ends now says nothing about an upload that was made of
+	// uncommitted events: others may stand in their place.
+	own := u.Commit != "" || u.end() > committed
+	if own && u.Commit != next.Commit.ID || u.end() > next.Next {
 		return fmt.Errorf("%w: %s: holds events that this commit does not commit", ErrStaleUpload, u.Ref.Name)
 	}
 	return nil
