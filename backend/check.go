@@ -60,9 +60,9 @@ func (r *Reader) Check(ctx context.Context, id string, pair Pair, opt CheckOptio
 			return c, nil
 		}
 	}
-	from, to := int64(0), rec.Next
-	if !opt.Verify {
-		from, to = scanSpan(rec, pair)
+	from, to := scanSpan(rec, pair)
+	if opt.Verify {
+		from, to = 0, rec.Next
 	}
 	scan := seedpath.NewScan(pair)
 	if err := r.scan(ctx, head, from, to, scan, &c.Scanned); err != nil {
@@ -81,7 +81,7 @@ func (r *Reader) Check(ctx context.Context, id string, pair Pair, opt CheckOptio
 	return c, nil
 }
 
-// scanSpan is where events of the pair can be.
+// scanSpan is where events of the pair can be: nowhere, if neither has appeared.
 func scanSpan(rec *manifest.Record, pair Pair) (from, to int64) {
 	from = rec.Next
 	for _, typ := range []string{pair.Open, pair.Close} {

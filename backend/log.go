@@ -75,7 +75,8 @@ func (l *Log) ID() string { return l.id }
 // Writer is the id of this handle, as the log's generations name it.
 func (l *Log) Writer() string { return l.w.ID }
 
-// Next is the seq at which the log continues, as far as this handle knows.
+// Next is the seq at which the log continues, as far as this handle knows: where
+// its next append would go.
 func (l *Log) Next() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,6 +101,7 @@ type appendOp struct {
 	last   bool // release the log
 	seal   bool // seal the tail
 	claim  bool // own the log, with nothing to append
+	spare  bool // of a claim: only if opening the handle has events to write
 	judge  *judging
 
 	// Guarded by Log.mu. The intent of the commit that was sent with it says that

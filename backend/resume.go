@@ -26,8 +26,11 @@ type ResumeOptions struct {
 // one PUT, which the receipt describes. On a log that ends in its boundary and
 // has no open turn there is nothing to write: one GET, a receipt of no events,
 // and a handle that, like a delayed one, is pending and owns nothing before its
-// first append (or Claim) has been committed. Where that meets somebody else's
-// commit it looks anew: closers and boundary are made for what is there then.
+// first append (or Claim) has been committed. Where a commit meets somebody
+// else's it looks anew: closers and boundary are made for what is there then. So
+// of two that resume a log at the same time one writes the boundary, and the
+// other finds it and is pending. Next of a pending handle is where its first
+// append would go, behind what it has yet to write.
 //
 // Errors: ErrNotFound, ErrDeleted, ErrHeld, ErrDenied, those of reading a
 // manifest and those of a commit.
@@ -48,13 +51,14 @@ func (b *Backend) Resume(ctx context.Context, id string, opt ResumeOptions) (*Lo
 	l := b.newLog(id, w, open, head)
 	_, events := d.Lines()
 	if opt.Delay || events == 0 && !opt.Claim {
+		l.next = d.Next() // where the first append will go
 		r := Receipt{Log: id, First: head.Record.Next}
 		r.place(head.Record)
 		return l, r, nil
 	}
-	r, err := l.claim(ctx, "resume")
+	r, err := l.submit(ctx, "resume", &appendOp{claim: true, spare: !opt.Claim, done: make(chan struct{})})
 	if err != nil {
-		_ = l.Close(context.WithoutCancel(ctx), CloseOptions{})
+		_ = l.Close(ctx, CloseOptions{}) // its error is this one
 		return nil, Receipt{}, err
 	}
 	return l, r, nil
@@ -63,10 +67,8 @@ func (b *Backend) Resume(ctx context.Context, id string, opt ResumeOptions) (*Lo
 // Claim makes a pending handle own its log: it commits what opening the handle
 // has to write (nothing, an adoption, closers and boundary) without waiting for
 // an append. It does nothing on a handle that owns its log.
-func (l *Log) Claim(ctx context.Context) (Receipt, error) { return l.claim(ctx, "claim") }
-
-func (l *Log) claim(ctx context.Context, name string) (Receipt, error) {
-	return l.submit(ctx, name, &appendOp{claim: true, done: make(chan struct{})})
+func (l *Log) Claim(ctx context.Context) (Receipt, error) {
+	return l.submit(ctx, "claim", &appendOp{claim: true, done: make(chan struct{})})
 }
 
 // openTurn reads the open turn of a log out of its events, from where it began:
