@@ -63,6 +63,22 @@ func checkHeader(raw []byte) (header []byte, createdAt *int64, err error) {
 
 var newline = []byte{'\n'}
 
+// ChildHeader is the header of a log that inherits seedLength events of a session
+// with a header: the parent's, with id, parentSession and seedLength set for the
+// child and every other member as it is. Fork makes it by itself; a replay of a
+// session that was kept elsewhere may want one. The parent's header must be one
+// JSON object.
+func ChildHeader(parent []byte, child, parentID string, seedLength int64) ([]byte, error) {
+	header, _, err := checkHeader(parent)
+	if err == nil && header == nil {
+		err = fmt.Errorf("%w: it must be one JSON object", segment.ErrInvalidEvent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return childHeader(header, child, parentID, seedLength)
+}
+
 // childHeader is a parent's header with the members that name a session and its
 // origin set for a fork; every other member is kept as it is.
 func childHeader(parent []byte, child, parentID string, seedLength int64) ([]byte, error) {

@@ -18,6 +18,9 @@ type ResumeOptions struct {
 	// Claim writes also where a resume would need no write, so that the handle
 	// owns the log when Resume returns.
 	Claim bool
+	// Release lets the log go in the same commit: no handle is returned, and
+	// nobody has to wait for this writer. It does not go with Delay.
+	Release bool
 }
 
 // Resume begins the next lifecycle of a log and opens a handle on it: if a turn
@@ -35,6 +38,20 @@ type ResumeOptions struct {
 // Errors: ErrNotFound, ErrDeleted, ErrHeld, ErrDenied, those of reading a
 // manifest and those of a commit.
 func (b *Backend) Resume(ctx context.Context, id string, opt ResumeOptions) (*Log, Receipt, error) {
+	if opt.Delay && opt.Release {
+		return nil, Receipt{}, argError("resume", id, "a resume that is delayed has nothing to release yet")
+	}
+	l, r, err := b.resume(ctx, id, opt)
+	if err == nil && opt.Release {
+		// What there was to write is in the log, also where somebody has replaced
+		// this writer since.
+		_ = l.Close(context.WithoutCancel(ctx), CloseOptions{})
+		l = nil
+	}
+	return l, r, err
+}
+
+func (b *Backend) resume(ctx context.Context, id string, opt ResumeOptions) (*Log, Receipt, error) {
 	head, err := b.load(ctx, id)
 	if err != nil {
 		return nil, Receipt{}, opError("resume", id, err)
@@ -56,7 +73,7 @@ func (b *Backend) Resume(ctx context.Context, id string, opt ResumeOptions) (*Lo
 		r.place(head.Record)
 		return l, r, nil
 	}
-	r, err := l.submit(ctx, "resume", &appendOp{claim: true, spare: !opt.Claim, done: make(chan struct{})})
+	r, err := l.submit(ctx, "resume", &appendOp{claim: true, spare: !opt.Claim, last: opt.Release, done: make(chan struct{})})
 	if err != nil {
 		_ = l.Close(ctx, CloseOptions{}) // its error is this one
 		return nil, Receipt{}, err
