@@ -11,17 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/s3log/s3log/internal/plainlog"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
 	"github.com/s3log/s3log/segment"
-)
-
-// The sentences of synthetic results, as they are promised to be.
-const (
-	unknownText = "This tool call was recorded as started, but the session was interrupted before its result was stored. " +
-		"Whether it took effect is not known. Call it again only if it merely reads or may safely happen twice; " +
-		"otherwise look at the state it would have changed first, or ask the user. Do not repeat it blindly."
-	notStartedText = "The session was interrupted before this tool call was recorded as started. It may be called again if it is still needed."
 )
 
 // example is one of the examples of the storage contract.
@@ -57,8 +50,8 @@ func examples(t testing.TB) (all []example) {
 		case inLog:
 			e.log = append(e.log, []byte(line))
 		default:
-			line = strings.ReplaceAll(line, "<UNKNOWN>", unknownText)
-			e.closers = append(e.closers, strings.ReplaceAll(line, "<NOT_STARTED>", notStartedText))
+			line = strings.ReplaceAll(line, "<UNKNOWN>", plainlog.UnknownText)
+			e.closers = append(e.closers, strings.ReplaceAll(line, "<NOT_STARTED>", plainlog.NotStartedText))
 		}
 	}
 	return all
@@ -83,6 +76,44 @@ func closers(t testing.TB, lines [][]byte) []string {
 		}
 	}
 	return fromEvents
+}
+
+// plain are the events for package plainlog.
+func plain(t testing.TB, lines [][]byte) []plainlog.Event {
+	t.Helper()
+	events, err := plainlog.ParseAll(lines)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// fold gives the state that a manifest would hold.
+func fold(t testing.TB, lines [][]byte) segment.State {
+	t.Helper()
+	f, err := manifest.NewFold(segment.NewState(), manifest.RuleUserPrompt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range parse(t, lines) {
+		f.Add(e)
+	}
+	return f.State()
+}
+
+func parse(t testing.TB, lines [][]byte) []segment.Event {
+	t.Helper()
+	events := make([]segment.Event, len(lines))
+	for i, line := range lines {
+		var err error
+		if events[i], err = segment.ParseEvent(line, segment.Limits{}); err != nil {
+			t.Fatalf("%.300s: %v", line, err)
+		}
+		if events[i].Seq != int64(i) {
+			t.Fatalf("seq %d at %d", events[i].Seq, i)
+		}
+	}
+	return events
 }
 
 func texts(t testing.TB, turn *segment.Turn, first, time int64) (lines []string) {
@@ -174,7 +205,7 @@ func TestExamples(t *testing.T) {
 			if diff := cmp.Diff(e.closers, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
-			if diff := cmp.Diff(plainClosers(t, e.log), got); diff != "" {
+			if diff := cmp.Diff(plainlog.Closers(plain(t, e.log)), got); diff != "" {
 				t.Errorf("-plain +got:\n%s", diff)
 			}
 			balanced := join(e.log, got)
@@ -236,7 +267,7 @@ func TestRealCloser(t *testing.T) {
 	lines := bytes.Split(bytes.TrimSpace(text), []byte{'\n'})[1:] // after the header
 	want := string(bytes.Join(lines[5:8], []byte{'\n'}))
 	from := strings.Index(want, `"text":"`) + len(`"text":"`)
-	want = want[:from] + unknownText + want[from+strings.IndexByte(want[from:], '"'):]
+	want = want[:from] + plainlog.UnknownText + want[from+strings.IndexByte(want[from:], '"'):]
 	got := closers(t, lines[:5])
 	if diff := cmp.Diff(strings.Split(want, "\n"), got); diff != "" {
 		t.Errorf("-real +ours:\n%s", diff)

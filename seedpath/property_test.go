@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/s3log/s3log/internal/plainlog"
 	"github.com/s3log/s3log/seedpath"
 	"github.com/s3log/s3log/segment"
 )
@@ -104,7 +105,7 @@ func TestClosersAgree(t *testing.T) {
 		for n := len(log); n >= 0; n -= step {
 			lines := log[:n]
 			got := closers(t, lines)
-			if diff := cmp.Diff(plainClosers(t, lines), got); diff != "" {
+			if diff := cmp.Diff(plainlog.Closers(plain(t, lines)), got); diff != "" {
 				rt.Fatalf("after %d events (-plain +got):\n%s", n, diff)
 			}
 			s := fold(t, lines)
@@ -121,16 +122,12 @@ func TestClosersAgree(t *testing.T) {
 			}
 			d := resumeDraft(t, record(t, lines), seedpath.ResumeOptions{})
 			added := drafted(d)
-			mark := fmt.Sprintf(`{"type":"session/end-seed","seq":%d,"time":%d,"data":{}}`, n+len(got), greatest(t, lines, resumed))
-			want := append(slices.Clip(got), mark)
-			if n > 0 && len(got) == 0 && plain(t, lines[n-1]).typ == "session/end-seed" {
-				want = nil
-			}
+			want := append(slices.Clip(got), plainlog.Boundary(plain(t, lines), len(got), resumed)...)
 			if diff := cmp.Diff(want, added); diff != "" {
 				rt.Fatalf("resume after %d events: -want +got:\n%s", n, diff)
 			}
 			after := join(lines, added)
-			if seedpath.Marked(fold(t, after), int64(len(after))) != true {
+			if !seedpath.Marked(fold(t, after), int64(len(after))) {
 				rt.Fatal("not marked after a resume")
 			}
 			if again := drafted(resumeDraft(t, record(t, after), seedpath.ResumeOptions{})); again != nil {
@@ -160,7 +157,7 @@ func TestVerdictsAgree(t *testing.T) {
 			lines := log[:n]
 			rec := record(t, lines)
 			for _, p := range pairs {
-				answer, marker, bound := plainVerdict(t, lines, p.Open, p.Close)
+				answer, marker, bound := plainlog.Verdict(plain(t, lines), p.Open, p.Close)
 				v, ok := seedpath.Judge(rec, p.Open, p.Close)
 				scan := seedpath.NewScan(p)
 				for _, e := range parse(t, lines) {
@@ -182,7 +179,7 @@ func TestVerdictsAgree(t *testing.T) {
 			for _, e := range parse(t, lines) {
 				scan.Add(e)
 			}
-			want := plainUnmatched(t, lines, byID.Open, byID.Close, byID.ID)
+			want := plainlog.Unmatched(plain(t, lines), byID.Open, byID.Close, byID.ID)
 			if got := scan.Unmatched(); !slices.Equal(got, want) {
 				rt.Fatalf("unmatched %v, want %v", got, want)
 			}

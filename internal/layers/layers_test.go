@@ -81,6 +81,7 @@ var layers = map[string]layer{
 	"integration":         {},
 	"internal/faultproxy": {},
 	"internal/layers":     {},
+	"internal/plainlog":   {},
 }
 
 // outside says which packages may import which other modules. What is not
