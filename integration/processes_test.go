@@ -5,16 +5,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/filestore"
+	"github.com/s3log/s3log/backend/objstore/s3store"
+	"github.com/s3log/s3log/localstack"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -29,18 +34,29 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// What a child process is told by its environment, beside childEnv.
+const (
+	envDir    = "S3LOG_INTEGRATION_DIR"    // of the store, or else:
+	envBucket = "S3LOG_INTEGRATION_BUCKET" // on the server that package localstack finds
+	envName   = "S3LOG_INTEGRATION_NAME"   // of the child, and of its writers
+	envRounds = "S3LOG_INTEGRATION_ROUNDS"
+)
+
 func child(program string) int {
-	store, err := filestore.Open(os.Getenv("S3LOG_INTEGRATION_DIR"), filestore.Options{})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	b := backend.New(store, backend.Options{Label: os.Getenv("S3LOG_INTEGRATION_NAME"), MinBackoff: time.Millisecond})
-	switch program {
-	case "rival":
-		err = rival(b)
-	default:
-		err = fmt.Errorf("unknown program %q", program)
+	store, err := childStore()
+	if err == nil {
+		b := backend.New(store, backend.Options{Label: os.Getenv(envName), MinBackoff: time.Millisecond})
+		rounds, _ := strconv.Atoi(os.Getenv(envRounds))
+		out := bufio.NewWriter(os.Stdout)
+		defer out.Flush()
+		switch program {
+		case "rival":
+			err = rival(b, rounds, out)
+		case "one-shot":
+			err = oneShot(b, rounds, out)
+		default:
+			err = fmt.Errorf("unknown program %q", program)
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -49,13 +65,40 @@ func child(program string) int {
 	return 0
 }
 
+func childStore() (objstore.Store, error) {
+	if dir := os.Getenv(envDir); dir != "" {
+		return filestore.Open(dir, filestore.Options{})
+	}
+	return s3store.Open(context.Background(), s3Config(os.Getenv(localstack.EnvEndpoint), os.Getenv(envBucket),
+		os.Getenv(localstack.EnvAccessKey), os.Getenv(localstack.EnvSecretKey)))
+}
+
+// children runs a program in n processes named p0, p1, … at a time, and returns
+// what they print.
+func children(t *testing.T, n int, program string, env ...string) (outputs []string) {
+	t.Helper()
+	outputs = make([]string, n)
+	var wg sync.WaitGroup
+	for p := range n {
+		wg.Go(func() {
+			cmd := exec.CommandContext(t.Context(), os.Args[0])
+			cmd.Env = append(append(os.Environ(), env...), childEnv+"="+program, fmt.Sprint(envName, "=p", p))
+			cmd.Stderr = os.Stderr
+			out, err := cmd.Output()
+			if err != nil {
+				t.Errorf("p%d: %v", p, err)
+			}
+			outputs[p] = string(out)
+		})
+	}
+	wg.Wait()
+	return outputs
+}
+
 // rival takes the log over again and again and appends to it until it is
 // replaced. It prints every acknowledged event, and how each tenure ended.
-func rival(b *backend.Backend) error {
-	name := os.Getenv("S3LOG_INTEGRATION_NAME")
-	rounds, _ := strconv.Atoi(os.Getenv("S3LOG_INTEGRATION_ROUNDS"))
-	out := bufio.NewWriter(os.Stdout)
-	defer out.Flush()
+func rival(b *backend.Backend, rounds int, out io.Writer) error {
+	name := os.Getenv(envName)
 	n := 0
 	for range rounds {
 		l, err := b.Create("log", backend.CreateOptions{OrAdopt: true})
@@ -85,36 +128,96 @@ func rival(b *backend.Backend) error {
 	return nil
 }
 
-var fencedBy = regexp.MustCompile(`writer ([0-9a-f-]{36}) \("p[0-9]"\) took over at seq ([0-9]+)`)
+// oneShot appends two events with a new writer each time, as a command does that
+// is called again and again.
+func oneShot(b *backend.Backend, rounds int, out io.Writer) error {
+	for n := range rounds {
+		l, err := b.Create("log", backend.CreateOptions{OrAdopt: true})
+		if err != nil {
+			return err
+		}
+		ev := fmt.Appendf(nil, `{"type":"note","data":{"who":%q,"n":%d}}`, os.Getenv(envName), n)
+		r, err := l.Append(context.Background(), [][]byte{ev, ev}, backend.AppendOptions{Last: true})
+		if err == nil {
+			err = l.Close(context.Background(), backend.CloseOptions{})
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "acked %s %d %d\n", l.Writer(), r.First, n)
+	}
+	return nil
+}
+
+// The label is known of the newest owner only: another may have come after.
+var fencedBy = regexp.MustCompile(`writer ([0-9a-f-]{36})(?: \("p[0-9]"\))? took over at seq ([0-9]+)`)
 
 // Several processes append to one log in one directory. Every commit is won by
 // one of them; the replaced ones learn by whom and at which seq; nothing is
 // lost, doubled or out of order.
 func TestProcessesTakeALogFromEachOther(t *testing.T) {
 	dir := t.TempDir()
-	const processes = 4
-	outputs := make([]string, processes)
-	t.Run("run", func(t *testing.T) {
-		for p := range processes {
-			t.Run(fmt.Sprint("p", p), func(t *testing.T) {
-				t.Parallel()
-				cmd := exec.Command(os.Args[0])
-				cmd.Env = append(os.Environ(), childEnv+"=rival", "S3LOG_INTEGRATION_DIR="+dir,
-					fmt.Sprint("S3LOG_INTEGRATION_NAME=p", p), "S3LOG_INTEGRATION_ROUNDS=12")
-				cmd.Stderr = os.Stderr
-				out, err := cmd.Output()
-				if err != nil {
-					t.Error(err)
-				}
-				outputs[p] = string(out)
-			})
-		}
-	})
+	outputs := children(t, 4, "rival", envDir+"="+dir, envRounds+"=12")
 	store, err := filestore.Open(dir, filestore.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := backend.NewReader(store, backend.Options{})
+	defer store.Close()
+	checkRivals(t, backend.NewReader(store, backend.Options{}), outputs)
+}
+
+// The same on a server, from two processes and from many.
+func TestProcessesOverHTTP(t *testing.T) {
+	rounds := 12
+	if long() {
+		rounds = 100
+	}
+	for _, n := range []int{2, 5} {
+		r := newRig(t)
+		outputs := children(t, n, "rival", append(r.Env(), envBucket+"="+r.bucket, fmt.Sprint(envRounds, "=", rounds))...)
+		checkRivals(t, backend.NewReader(r.direct, backend.Options{}), outputs)
+	}
+}
+
+// Sixteen processes append to one log, each time with a new writer. Nothing is
+// lost, doubled or out of order, and nobody has to be told more than that.
+func TestOneShotProcessesOverHTTP(t *testing.T) {
+	const processes, rounds = 16, 5
+	r := newRig(t)
+	outputs := children(t, processes, "one-shot", append(r.Env(), envBucket+"="+r.bucket, fmt.Sprint(envRounds, "=", rounds))...)
+	lines := checkedRead(t, backend.NewReader(r.direct, backend.Options{}), "log")
+	if len(lines) != 2*processes*rounds {
+		t.Errorf("the log has %d events", len(lines))
+	}
+	for p, out := range outputs {
+		last, count := int64(-1), 0
+		for line := range strings.Lines(out) {
+			var w string
+			var seq int64
+			var n int
+			if k, _ := fmt.Sscanf(line, "acked %s %d %d", &w, &seq, &n); k != 3 || n != count || seq <= last || seq+1 >= int64(len(lines)) {
+				t.Fatalf("p%d after seq %d: %s", p, last, line)
+			}
+			count, last = count+1, seq
+			for _, ev := range lines[seq : seq+2] {
+				if !strings.Contains(ev, fmt.Sprintf(`{"who":"p%d","n":%d}`, p, n)) {
+					t.Errorf("p%d, append %d: there is %s", p, n, ev)
+				}
+			}
+		}
+		if count != rounds {
+			t.Errorf("p%d: %d appends were acknowledged", p, count)
+		}
+	}
+	info, err := backend.NewReader(r.direct, quick).Info(t.Context(), "log")
+	if err != nil || info.Generation != processes*rounds || !info.Owner.Released {
+		t.Errorf("%d generations, %v", info.Generation, err)
+	}
+}
+
+// checkRivals compares what rivals were told with the log.
+func checkRivals(t *testing.T, r *backend.Reader, outputs []string) {
+	t.Helper()
 	info, err := r.Info(t.Context(), "log")
 	if err != nil {
 		t.Fatal(err)

@@ -25,11 +25,10 @@ import (
 // long reports whether tests that take minutes are to run.
 func long() bool { return os.Getenv("S3LOG_LONG") == "1" }
 
-// openS3 opens a store as a program does, on a server that is taken to be
-// proved.
-func openS3(t testing.TB, endpoint, bucket, accessKey, secretKey string, change ...func(*s3store.Config)) *s3store.Store {
-	t.Helper()
-	c := s3store.Config{
+// s3Config is where a program would find a store, on a server that is taken to
+// be proved.
+func s3Config(endpoint, bucket, accessKey, secretKey string) s3store.Config {
+	return s3store.Config{
 		Bucket: bucket, Prefix: "logs", Region: "us-east-1", Endpoint: endpoint,
 		Options: s3store.Options{Profile: "conditional", Retryer: quickRetries()},
 		LoadOptions: []func(*config.LoadOptions) error{
@@ -37,6 +36,11 @@ func openS3(t testing.TB, endpoint, bucket, accessKey, secretKey string, change 
 			config.WithSharedConfigFiles(nil), config.WithSharedCredentialsFiles(nil),
 		},
 	}
+}
+
+func openS3(t testing.TB, endpoint, bucket, accessKey, secretKey string, change ...func(*s3store.Config)) *s3store.Store {
+	t.Helper()
+	c := s3Config(endpoint, bucket, accessKey, secretKey)
 	for _, f := range change {
 		f(&c)
 	}
