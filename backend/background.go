@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
@@ -21,6 +22,7 @@ type prepared struct {
 type job struct {
 	mu     sync.Mutex
 	done   chan struct{} // closed when the work has ended; nil while there is none
+	stop   context.CancelFunc
 	result *prepared
 	until  int64 // a seal: the end of what it covers
 	hold   int   // after a failure: do not begin again below this measure
@@ -45,14 +47,17 @@ func (j *job) end() int64 {
 	return j.until
 }
 
-// start runs work in a goroutine. measure is what hold compares with.
-func (j *job) start(until int64, measure int, work func() (*prepared, error)) {
+// start runs work in a goroutine, until ctx ends or waitOrStop gives up on it.
+// measure is what hold compares with.
+func (j *job) start(ctx context.Context, until int64, measure int, work func(context.Context) (*prepared, error)) {
+	ctx, stop := context.WithCancel(ctx)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	done := make(chan struct{})
-	j.done, j.until = done, until
+	j.done, j.until, j.stop = done, until, stop
 	go func() {
-		p, err := work()
+		defer stop()
+		p, err := work(ctx)
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.done, j.result = nil, p
@@ -74,6 +79,22 @@ func (j *job) wait(ctx context.Context) {
 	case <-done:
 	case <-ctx.Done():
 	}
+}
+
+// waitOrStop waits at most d, then ends the work: it hangs, and others must not
+// wait for it again and again.
+func (j *job) waitOrStop(ctx context.Context, d time.Duration) {
+	wctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	j.wait(wctx)
+	if ctx.Err() != nil || !j.running() {
+		return
+	}
+	j.mu.Lock()
+	stop := j.stop
+	j.mu.Unlock()
+	stop()
+	j.wait(ctx) // it has nothing to wait for any more
 }
 
 // ready is the finished work, if there is any.
@@ -145,12 +166,12 @@ func (l *Log) startBackground() {
 	if n := l.tail.encoded(); n >= sealSoft && l.sealer.idle() && !l.sealer.held(n) {
 		t := l.tail
 		l.tail.barrier = t.next()
-		l.sealer.start(t.next(), n, func() (*prepared, error) {
-			return l.makeSeal(l.bgCtx, segment.NewCodec(), t, r.Content, r.Epoch, "", l.birth(r))
+		l.sealer.start(l.bgCtx, t.next(), n, func(ctx context.Context) (*prepared, error) {
+			return l.makeSeal(ctx, segment.NewCodec(), t, r.Content, r.Epoch, "", l.birth(r))
 		})
 	}
 	if plan := planMerge(r.Segments); plan != nil && l.merger.idle() && !l.merger.held(len(r.Segments)) {
-		l.merger.start(0, len(r.Segments), func() (*prepared, error) { return l.makeMerge(l.bgCtx, plan, r.Epoch) })
+		l.merger.start(l.bgCtx, 0, len(r.Segments), func(ctx context.Context) (*prepared, error) { return l.makeMerge(ctx, plan, r.Epoch) })
 	}
 }
 

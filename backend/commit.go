@@ -230,8 +230,6 @@ type batch struct {
 	tail tail // after this commit
 	// opening counts the events that opening the handle has to write.
 	opening int64
-	// waited: for a seal in the background, once.
-	waited bool
 	// What the commit names beside its own events.
 	sealed, merged *prepared
 }
@@ -391,13 +389,10 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 		seal = false // what was ready holds everything
 	}
 	if big || seal || next.over(limit) {
-		if l.sealer.running() && !big && !c.waited {
+		if l.sealer.running() && !big {
 			// It takes most of the tail off our hands; but one that hangs must not
 			// use up all our time.
-			c.waited = true
-			wctx, cancel := context.WithTimeout(ctx, l.b.opt.CommitTimeout/2)
-			l.sealer.wait(wctx)
-			cancel()
+			l.sealer.waitOrStop(ctx, l.b.opt.CommitTimeout/2)
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}

@@ -119,7 +119,7 @@ func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64) err
 	mctx, cancel := context.WithTimeout(ctx, l.b.opt.CommitTimeout/2)
 	defer cancel()
 	if pressed {
-		l.merger.wait(mctx)
+		l.merger.waitOrStop(mctx, l.b.opt.CommitTimeout/4)
 	}
 	c.merged = l.merger.ready()
 	if c.merged == nil && base != nil && (pressed || l.b.opt.Foreground) && !l.merger.held(len(base.Segments)) {
