@@ -94,7 +94,7 @@ func (f *appendFlags) openLog(ctx context.Context, g *globals, id string, tune f
 		}
 		return b.Adopt(ctx, id, adoptOptions(f.takeOver))
 	}
-	header, err := f.readHeader(g)
+	header, err := g.readHeader(f.header)
 	if err != nil {
 		return nil, err
 	}
@@ -105,12 +105,12 @@ func (f *appendFlags) openLog(ctx context.Context, g *globals, id string, tune f
 	return b.Create(id, backend.CreateOptions{Header: header, OrAdopt: true, AdoptOptions: adoptOptions(f.takeOver)})
 }
 
-// readHeader reads the file with the session header.
-func (f *appendFlags) readHeader(g *globals) ([]byte, error) {
-	if f.header == "" {
+// readHeader reads the file with a session header; nil where none is named.
+func (g *globals) readHeader(file string) ([]byte, error) {
+	if file == "" {
 		return nil, nil
 	}
-	r, shown, err := g.openInput(f.header)
+	r, shown, err := g.openInput(file)
 	if err != nil {
 		return nil, err
 	}

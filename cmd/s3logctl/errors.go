@@ -15,6 +15,7 @@ const (
 	exitDone        = 0
 	exitFailure     = 1
 	exitUsage       = 2 // also: invalid event, too large
+	exitLive        = 3 // the verdict of a check
 	exitConflict    = 4 // somebody or something else is there already
 	exitNotFound    = 5 // also: deleted
 	exitDamaged     = 6 // also: missing, rolled back
@@ -41,6 +42,7 @@ var exits = []struct {
 	{backend.ErrExists, exitConflict, "exists"},
 	{backend.ErrSeqMismatch, exitConflict, "seq-mismatch"},
 	{backend.ErrKeyConflict, exitConflict, "key-conflict"},
+	{backend.ErrOpenTurn, exitConflict, "open-turn"},
 
 	{backend.ErrDeleted, exitNotFound, "deleted"},
 	{backend.ErrNotFound, exitNotFound, "not-found"},

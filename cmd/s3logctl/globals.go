@@ -20,9 +20,11 @@ type surroundings struct {
 	stdout, stderr       io.Writer
 	stdoutTTY, stderrTTY bool
 	getenv               func(string) string
-	// open opens a store. It is called at most once, and only by verbs that need
-	// one: everything else stays fast.
+	// open opens a store. It is called only by verbs that need one: everything
+	// else stays fast.
 	open func(ctx context.Context, at location, use use) (objstore.Store, error)
+	// executable is the path of this program.
+	executable func() (string, error)
 	// tune, unless nil, changes the library's options.
 	tune func(*backend.Options)
 }
@@ -48,8 +50,9 @@ type globals struct {
 	label    string
 	requests bool
 
-	trace *tracestore.Store // nil until a store was opened
-	exit  int               // of the first error that was reported
+	traces []*tracestore.Store // of the stores that were opened
+	exit   int                 // of the first error that was reported
+	live   bool                // a verdict is live: the exit code, if nothing failed
 }
 
 const (
@@ -101,6 +104,19 @@ func (g *globals) reader(ctx context.Context, tune ...func(*backend.Options)) (*
 	return backend.NewReader(store, g.options(tune)), nil
 }
 
+// readerAt opens another store for reading.
+func (g *globals) readerAt(ctx context.Context, text string) (*backend.Reader, error) {
+	at, err := parseLocation(text)
+	if err != nil {
+		return nil, err
+	}
+	store, err := g.openAt(ctx, at, useRead)
+	if err != nil {
+		return nil, err
+	}
+	return backend.NewReader(store, g.options(nil)), nil
+}
+
 // backend opens the store for writing.
 func (g *globals) backend(ctx context.Context, use use, tune ...func(*backend.Options)) (*backend.Backend, error) {
 	store, err := g.openStore(ctx, use)
@@ -121,8 +137,8 @@ func (g *globals) options(tune []func(*backend.Options)) backend.Options {
 	return opt
 }
 
-// openStore opens the store that the flags name. The requests made of it are
-// counted.
+// openStore opens the store that the flags name. The requests made of it, as of
+// every store, are counted.
 func (g *globals) openStore(ctx context.Context, use use) (objstore.Store, error) {
 	at, err := g.locate()
 	if err != nil {
@@ -131,12 +147,17 @@ func (g *globals) openStore(ctx context.Context, use use) (objstore.Store, error
 	if at.embedded {
 		g.notice("using the embedded store in %s (--store or S3LOG_STORE names another)", quote(at.dir))
 	}
+	return g.openAt(ctx, at, use)
+}
+
+func (g *globals) openAt(ctx context.Context, at location, use use) (objstore.Store, error) {
 	store, err := g.open(ctx, at, use)
 	if err != nil {
 		return nil, err
 	}
-	g.trace = tracestore.New(store, tracestore.Options{})
-	return g.trace, nil
+	trace := tracestore.New(store, tracestore.Options{})
+	g.traces = append(g.traces, trace)
+	return trace, nil
 }
 
 // flush writes what is held back of the output.
@@ -148,13 +169,12 @@ func (g *globals) flush() error {
 	return err
 }
 
-// close lets go of the store.
+// close lets go of the stores.
 func (g *globals) close() {
-	if g.trace == nil {
-		return
-	}
-	if c, ok := g.trace.Unwrap().(io.Closer); ok {
-		_ = c.Close() // nothing is held back in a store
+	for _, t := range g.traces {
+		if c, ok := t.Unwrap().(io.Closer); ok {
+			_ = c.Close() // nothing is held back in a store
+		}
 	}
 }
 

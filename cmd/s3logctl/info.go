@@ -149,7 +149,8 @@ func newInfoReport(in backend.Info) infoReport {
 		Segments: len(in.Segments), Tail: in.Tail,
 		Bytes:   infoBytes{Manifest: in.Bytes, Tail: in.TailBytes},
 		History: []infoGeneration{}, Types: []infoType{},
-		Lease:  infoLease{State: in.LeaseState},
+		Lease:  newLease(in.LeaseState, in.Lease),
+		Owner:  newOwner(in.Owner),
 		Header: in.Header,
 		Root:   rootText(in),
 	}
@@ -175,14 +176,8 @@ func newInfoReport(in backend.Info) infoReport {
 	if l := in.Lifecycle; l != nil {
 		out.Lifecycle = &infoLifecycle{l.Kind, l.Inherited, l.Closers, l.First, l.At}
 	}
-	if o := in.Owner; o != nil {
-		out.Owner = &infoOwner{o.Writer, o.Generation, o.Label, o.Released}
-	}
 	for _, h := range in.History {
 		out.History = append(out.History, infoGeneration{h.Generation, h.Writer, h.Kind, h.First, h.At})
-	}
-	if in.Lease != nil {
-		out.Lease.Until = &in.Lease.Until
 	}
 	for _, t := range in.Content.Types.Entries {
 		out.Types = append(out.Types, infoType{t.Type, t.Count, t.First, t.Last})
@@ -191,6 +186,20 @@ func newInfoReport(in backend.Info) infoReport {
 		out.Types = append(out.Types, infoType{"", t.Count, t.First, t.Last})
 	}
 	return out
+}
+
+func newOwner(o *manifest.Owner) *infoOwner {
+	if o == nil {
+		return nil
+	}
+	return &infoOwner{o.Writer, o.Generation, o.Label, o.Released}
+}
+
+func newLease(state string, l *manifest.Lease) infoLease {
+	if l == nil {
+		return infoLease{State: state}
+	}
+	return infoLease{State: state, Until: &l.Until}
 }
 
 // rootText is SIZE:ROOT, what `verify --since` takes; nil for a deleted log,
@@ -205,11 +214,8 @@ func rootText(in backend.Info) *string {
 
 // infoText says the same in words.
 func infoText(out io.Writer, in backend.Info) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	defer w.Flush()
-	line := func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t%s\n", name, oneLine(fmt.Sprintf(format, args...)))
-	}
+	line, flush := newLines(out)
+	defer flush()
 	line("log", "%s", quote(in.Log))
 	line("uid", "%s", in.UID)
 	line("state", "%s, revision %d, generation %d, epoch %d", in.State, in.Revision, in.Generation, in.Epoch)
@@ -229,6 +235,15 @@ func infoText(out io.Writer, in backend.Info) {
 }
 
 type lineFunc func(name, format string, args ...any)
+
+// newLines writes lines of a name and what there is to say about it.
+func newLines(out io.Writer) (line lineFunc, flush func()) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line = func(name, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", name, oneLine(fmt.Sprintf(format, args...)))
+	}
+	return line, func() { _ = w.Flush() } // a failed write shows again at the end
+}
 
 func contentText(line lineFunc, in backend.Info) {
 	c := in.Content
@@ -300,19 +315,23 @@ func typesText(t segment.Types) string {
 }
 
 func ownerText(line lineFunc, in backend.Info) {
-	if o := in.Owner; o != nil {
-		label, released := "", "not released"
-		if o.Label != "" {
-			label = " (" + quote(o.Label) + ")"
-		}
-		if o.Released {
-			released = "released"
-		}
-		line("owner", "writer %s%s, %s", o.Writer, label, released)
+	if in.Owner != nil {
+		line("owner", "%s", ownerWords(in.Owner))
 	}
 	if in.Lease == nil {
 		line("lease", "none")
 		return
 	}
 	line("lease", "%s, until %s", in.LeaseState, timeText(in.Lease.Until))
+}
+
+func ownerWords(o *manifest.Owner) string {
+	label, released := "", "not released"
+	if o.Label != "" {
+		label = " (" + quote(o.Label) + ")"
+	}
+	if o.Released {
+		released = "released"
+	}
+	return fmt.Sprintf("writer %s%s, %s", o.Writer, label, released)
 }

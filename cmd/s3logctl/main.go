@@ -1,7 +1,8 @@
 // Command s3logctl keeps append-only event logs in object storage: it appends,
-// reads, follows, lists, imports and exports them, and settles what became of a
-// commit whose reply was lost. docs/cli.md is its reference: verbs, flags, exit
-// codes and the JSON that scripts may rely on.
+// reads, follows, lists, imports and exports them, resumes, forks and replays
+// them, judges their brackets, verifies them, and settles what became of a commit
+// whose reply was lost. docs/cli.md is its reference: verbs, flags, exit codes
+// and the JSON that scripts may rely on.
 //
 // There is a file for each verb, and what a verb means is decided in package
 // backend: nothing here knows manifests, segments or the protocol.
@@ -29,16 +30,20 @@ func systemRun() int {
 	context.AfterFunc(ctx, stop)
 	return run(ctx, os.Args[1:], surroundings{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
-		stdoutTTY: term.IsTerminal(int(os.Stdout.Fd())),
-		stderrTTY: term.IsTerminal(int(os.Stderr.Fd())),
-		getenv:    os.Getenv,
-		open:      openStore,
+		stdoutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
+		stderrTTY:  term.IsTerminal(int(os.Stderr.Fd())),
+		getenv:     os.Getenv,
+		open:       openStore,
+		executable: os.Executable,
 	})
 }
 
 // run executes one command line and returns the exit code of §13 of the design.
 func run(ctx context.Context, args []string, around surroundings) int {
-	g := newGlobals(around)
+	return newGlobals(around).run(ctx, args)
+}
+
+func (g *globals) run(ctx context.Context, args []string) int {
 	defer g.close()
 	root := newRootCommand(g)
 	root.SetArgs(args)
@@ -48,6 +53,9 @@ func run(ctx context.Context, args []string, around surroundings) int {
 	}
 	g.complain(err)
 	g.reportRequests()
+	if g.exit == exitDone && g.live {
+		return exitLive
+	}
 	return g.exit
 }
 
@@ -61,7 +69,8 @@ directory.
 A store is s3://bucket/prefix?region=…&endpoint=…&path-style=true, file:///dir,
 or a path such as ./dir or /dir. Without --store and S3LOG_STORE it is the
 embedded store in the user's data directory.`,
-		Example: `  s3logctl generate --events 200 | s3logctl import --log demo -
+		Example: `  s3logctl demo
+  s3logctl generate --events 200 | s3logctl import --log demo -
   s3logctl ls
   s3logctl tail demo -n 3
   echo '{"type":"note","data":{"text":"hello"}}' | s3logctl append demo`,
@@ -90,9 +99,11 @@ embedded store in the user's data directory.`,
 	g.addFlags(root)
 	root.AddCommand(
 		newAppendCommand(g), newCatCommand(g), newTailCommand(g),
-		newLsCommand(g), newInfoCommand(g),
+		newLsCommand(g), newInfoCommand(g), newInspectCommand(g),
+		newCheckCommand(g), newVerifyCommand(g),
+		newResumeCommand(g), newForkCommand(g), newReplayCommand(g),
 		newImportCommand(g), newExportCommand(g),
-		newDecideCommand(g),
+		newDecideCommand(g), newDemoCommand(g),
 		newGenerateCommand(g), newVersionCommand(g),
 	)
 	return root

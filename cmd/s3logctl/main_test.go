@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,9 +47,10 @@ func (c *cli) run(stdin string, args ...string) result {
 	env := map[string]string{storeVariable: c.store}
 	around := surroundings{
 		stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr,
-		getenv: func(name string) string { return env[name] },
-		open:   openUnsynced,
-		tune:   func(o *backend.Options) { o.MinBackoff, o.MaxBackoff = time.Millisecond, 5*time.Millisecond },
+		getenv:     func(name string) string { return env[name] },
+		open:       openUnsynced,
+		executable: func() (string, error) { return exec.LookPath("s3logctl") },
+		tune:       func(o *backend.Options) { o.MinBackoff, o.MaxBackoff = time.Millisecond, 5*time.Millisecond },
 	}
 	if c.change != nil {
 		c.change(&around)

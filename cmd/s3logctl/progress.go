@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"sync"
 	"time"
 )
 
@@ -45,5 +46,39 @@ func (p *progress) add(n int64) {
 func (p *progress) done() {
 	if p.wrote {
 		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}
+
+// watch says on a terminal how much was read of the stores while something takes
+// long whose steps nobody counts, until done is called.
+func (g *globals) watch(what string) (done func()) {
+	if !g.stderrTTY || g.asJSON() {
+		return func() {}
+	}
+	end := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() { g.showReading(what, end) })
+	return func() {
+		close(end)
+		wg.Wait()
+	}
+}
+
+func (g *globals) showReading(what string, end <-chan struct{}) {
+	wrote, tick := false, time.NewTimer(progressAfter)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			c := g.counts()
+			fmt.Fprintf(g.stderr, "\r%s: %s, %s read\x1b[K", oneLine(what), counted(c.Requests(), "request"), bytesText(c.BytesIn))
+			wrote = true
+			tick.Reset(progressEvery)
+		case <-end:
+			if wrote {
+				fmt.Fprint(g.stderr, "\r\x1b[K")
+			}
+			return
+		}
 	}
 }

@@ -39,11 +39,14 @@ func (r receipt) text(w io.Writer, done string) {
 }
 
 // events is a number of events in words.
-func events(n int64) string {
+func events(n int64) string { return counted(n, "event") }
+
+// counted is a number of things in words.
+func counted(n int64, thing string) string {
 	if n == 1 {
-		return "1 event"
+		return "1 " + thing
 	}
-	return fmt.Sprintf("%d events", n)
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // seqs is where events are, in words.

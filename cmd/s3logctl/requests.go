@@ -18,24 +18,27 @@ const (
 
 // requestReport is what was asked of the store in one run.
 type requestReport struct {
-	Requests struct {
-		Put    int64 `json:"PUT"`
-		Get    int64 `json:"GET"`
-		Head   int64 `json:"HEAD"`
-		List   int64 `json:"LIST"`
-		Delete int64 `json:"DELETE"`
-		Copy   int64 `json:"COPY"`
-	} `json:"requests"`
-	BytesIn  int64       `json:"bytesIn"`
-	BytesOut int64       `json:"bytesOut"`
-	USD      json.Number `json:"usd"`
+	Requests requestCounts `json:"requests"`
+	BytesIn  int64         `json:"bytesIn"`
+	BytesOut int64         `json:"bytesOut"`
+	USD      json.Number   `json:"usd"`
+}
+
+type requestCounts struct {
+	Put    int64 `json:"PUT"`
+	Get    int64 `json:"GET"`
+	Head   int64 `json:"HEAD"`
+	List   int64 `json:"LIST"`
+	Delete int64 `json:"DELETE"`
+	Copy   int64 `json:"COPY"`
+}
+
+func newRequestCounts(c tracestore.Counts) requestCounts {
+	return requestCounts{Put: c.Put, Get: c.Get, Head: c.Head, List: c.List, Delete: c.Delete, Copy: c.Copy}
 }
 
 func newRequestReport(c tracestore.Counts) requestReport {
-	r := requestReport{BytesIn: c.BytesIn, BytesOut: c.BytesOut, USD: cost(c)}
-	r.Requests.Put, r.Requests.Get, r.Requests.Head = c.Put, c.Get, c.Head
-	r.Requests.List, r.Requests.Delete, r.Requests.Copy = c.List, c.Delete, c.Copy
-	return r
+	return requestReport{Requests: newRequestCounts(c), BytesIn: c.BytesIn, BytesOut: c.BytesOut, USD: cost(c)}
 }
 
 // cost is the price of requests in US dollars, without an exponent.
@@ -49,9 +52,16 @@ func (g *globals) reportRequests() {
 	if !g.requests {
 		return
 	}
-	var c tracestore.Counts
-	if g.trace != nil {
-		c = g.trace.Counts()
+	writeJSON(g.err, newRequestReport(g.counts()))
+}
+
+// counts is what was asked so far of all stores.
+func (g *globals) counts() (sum tracestore.Counts) {
+	for _, t := range g.traces {
+		c := t.Counts()
+		sum.Put, sum.Get, sum.Head = sum.Put+c.Put, sum.Get+c.Get, sum.Head+c.Head
+		sum.List, sum.Delete, sum.Copy = sum.List+c.List, sum.Delete+c.Delete, sum.Copy+c.Copy
+		sum.BytesIn, sum.BytesOut = sum.BytesIn+c.BytesIn, sum.BytesOut+c.BytesOut
 	}
-	writeJSON(g.err, newRequestReport(c))
+	return sum
 }
