@@ -43,6 +43,17 @@ var scenarios = []scenario{
 		},
 	},
 	{
+		name:    "delayed resume",
+		prepare: prepareInterrupted,
+		open:    openDelayed,
+		play: func(p *player) {
+			p.append(10, "a")
+			p.append(10, "b", "c")
+			p.close(backend.CloseOptions{})
+			p.append(10, "d") // by the next handle, behind another boundary
+		},
+	},
+	{
 		name:    "keyed",
 		prepare: prepareSmall,
 		open:    openAdopt,
@@ -256,6 +267,16 @@ func prepareSmall(t *testing.T, b *backend.Backend) {
 	appendOne(t, l, event(0))
 	appendOne(t, l, event(1))
 	closeLog(t, l)
+}
+
+// prepareInterrupted makes a log whose writer died inside a turn.
+func prepareInterrupted(t *testing.T, b *backend.Backend) {
+	written(t, b, matrixLog, nil, lines(interrupted))
+}
+
+func openDelayed(p *player) (*backend.Log, error) {
+	l, _, err := p.b.Resume(p.t.Context(), matrixLog, backend.ResumeOptions{Delay: true})
+	return l, err
 }
 
 // prepareSegments makes a log of four segments that are to be merged.
