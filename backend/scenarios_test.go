@@ -153,7 +153,7 @@ var scenarios = []scenario{
 			p.append(10, "a")
 			p.close(backend.CloseOptions{Release: true})
 			p.append(10, "b")
-			p.close(backend.CloseOptions{Release: true, Seal: true})
+			p.close(backend.CloseOptions{Release: true})
 			p.append(10, "c")
 		},
 	},
