@@ -100,10 +100,6 @@ var hints = []struct {
 	{ErrCorrupt, "`s3logctl verify` names everything that is damaged; restore the object from a backup or an older version"},
 }
 
-func closedError(op, id string) error {
-	return &OpError{Op: op, Log: id, Seq: -1, Err: ErrClosed}
-}
-
 func argError(op, id, format string, args ...any) error {
 	return &OpError{Op: op, Log: id, Seq: -1, Err: fmt.Errorf(format, args...)}
 }

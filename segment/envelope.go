@@ -203,7 +203,7 @@ func (r *jsonReader) member(literal []byte) (member, *EventError) {
 
 // set takes over the value of member m, which ends at offset end.
 func (env *envelope) set(r *jsonReader, m member, value []byte, end int) *EventError {
-	ok := true
+	var ok bool
 	switch m {
 	case memberType:
 		env.typeEnd = end

@@ -83,7 +83,7 @@ func TestExitCodesAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	documented := map[string]string{}
-	for _, row := range regexp.MustCompile("(?m)^\\| (\\d) \\|[^|]*\\|(.*)\\|$").FindAllStringSubmatch(string(text), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| (\d) \|[^|]*\|(.*)\|$`).FindAllStringSubmatch(string(text), -1) {
 		for _, code := range regexp.MustCompile("`([a-z-]+)`").FindAllStringSubmatch(row[2], -1) {
 			documented[code[1]] = row[1]
 		}
