@@ -121,7 +121,7 @@ func (g *globals) readHeader(file string) ([]byte, error) {
 	}
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	if err := sessionfile.CheckHeader(raw); err != nil {
-		return nil, fmt.Errorf("header in %s: %w", quote(shown), err)
+		return nil, usagef("header in %s: %w", quote(shown), err)
 	}
 	return raw, nil
 }

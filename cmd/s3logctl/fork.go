@@ -30,8 +30,8 @@ which is only read, and may be anybody's: nothing that happens to it later
 changes the child.
 
 A fork must not end inside an open turn: --clip ends it at the newest end of a
-turn. Repeated with the same parent, cut and child it writes nothing and prints
-the receipt once more ("duplicate": true).`,
+turn. Repeated with the same parent, cut and child it makes no second log and
+prints the receipt once more ("duplicate": true).`,
 		Example: `  s3logctl fork demo demo-2 --clip
   s3logctl fork demo copy --at 199 --from s3://production/agents`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -220,7 +220,7 @@ func checkEvent(line sessionfile.Line, seq int64, withSeq *bool) error {
 		*withSeq = has
 	}
 	if has != *withSeq {
-		return refused(fmt.Errorf("%w: some events carry a seq and some do not", segment.ErrInvalidEvent))
+		return refused(&segment.EventError{Err: segment.ErrInvalidEvent, Reason: "some events carry a seq and some do not"})
 	}
 	if _, err := p.Assign(seq); err != nil {
 		return refused(err)

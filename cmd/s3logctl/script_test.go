@@ -33,6 +33,7 @@ import (
 //	hold DIR LOG              appends one event to a log without releasing it
 //	chop FILE N               removes the last N bytes
 //	entries DIR NAME…         a directory has exactly these entries
+//	damage DIR                changes one byte of every file in a directory
 //
 // FILE may be stdout or stderr.
 func TestScripts(t *testing.T) {
@@ -57,6 +58,7 @@ func TestScripts(t *testing.T) {
 			"hold":      cmdHold,
 			"chop":      cmdChop,
 			"entries":   cmdEntries,
+			"damage":    cmdDamage,
 		},
 	})
 }
@@ -260,5 +262,22 @@ func cmdEntries(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if got, want := strings.Join(names, " "), strings.Join(args[1:], " "); got != want {
 		ts.Fatalf("%s has %s, want %s", args[0], got, want)
+	}
+}
+
+func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: damage DIR")
+	}
+	files, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), "*"))
+	ts.Check(err)
+	if len(files) == 0 {
+		ts.Fatalf("%s has no files", args[0])
+	}
+	for _, file := range files {
+		body, err := os.ReadFile(file)
+		ts.Check(err)
+		body[len(body)/3] ^= 0x10
+		ts.Check(os.WriteFile(file, body, 0o600))
 	}
 }
