@@ -3,10 +3,14 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/seedpath"
 )
 
 // A writer is killed between the opening and the closing event of a compaction:
@@ -126,6 +130,24 @@ func TestVerdictThatCannotBeWritten(t *testing.T) {
 	full := c.with(func(s *surroundings) { s.stdout = failingWriter{errors.New("disk is full")} })
 	if r := full.run("", "check", "log"); r.exit != exitFailure || !strings.Contains(r.stderr, "disk is full") {
 		t.Errorf("exit code %d: %s", r.exit, r.stderr)
+	}
+}
+
+// docs/cli.md lists the brackets that have a name.
+func TestBracketsAreDocumented(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "cli.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range pairNames() {
+		p := seedpath.Pairs[name]
+		by := "position"
+		if p.ID != "" {
+			by = "`" + p.ID + "`"
+		}
+		if row := fmt.Sprintf("\n| `%s` | `%s` | `%s` | %s |\n", name, p.Open, p.Close, by); !strings.Contains(string(text), row) {
+			t.Errorf("docs/cli.md has no row %s", row)
+		}
 	}
 }
 
