@@ -73,6 +73,29 @@ func TestBudgetsOverHTTP(t *testing.T) {
 		}
 	})
 
+	counted(t, r, "verdict", map[string]int{get: 1}, func() {
+		pair := backend.Pair{Open: "compaction/start", Close: "compaction/end"}
+		if _, err := backend.NewReader(r.store, opt).Check(t.Context(), "log", pair, backend.CheckOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	resume := func() {
+		l, _, err := backend.New(r.store, opt).Resume(t.Context(), "log", backend.ResumeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Close(t.Context(), backend.CloseOptions{}); err != nil {
+			t.Error(err)
+		}
+	}
+	counted(t, r, "resume", map[string]int{get: 1, put: 1}, resume)
+	counted(t, r, "resume of what ends in its boundary", map[string]int{get: 1}, resume)
+	counted(t, r, "fork", map[string]int{get: 1, put: 2}, func() {
+		if _, _, err := backend.New(r.store, opt).Fork(t.Context(), "log", "child", backend.ForkOptions{Release: true}); err != nil {
+			t.Error(err)
+		}
+	})
+
 	t.Run("segments", func(t *testing.T) {
 		l := mustCreate(t, r.store, "long", foreground)
 		mustAppend(t, l, note(0))
@@ -96,7 +119,7 @@ func TestBudgetsOverHTTP(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		r.proxy.Take()
-		for _, err := range backend.NewReader(r.store, opt).Follow(ctx, "log", 22) {
+		for _, err := range backend.NewReader(r.store, opt).Follow(ctx, "log", 1000) {
 			if err == nil {
 				t.Error("an event that is not there")
 			}

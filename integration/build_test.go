@@ -13,37 +13,37 @@ import (
 	"time"
 )
 
-// cached makes the file name in the user's cache, with build, unless it is
-// there. build gets the path of a file to make beside it. Two processes at a
-// time may both build; the later one replaces the same file.
-func cached(t *testing.T, name string, build func(ctx context.Context, out string) *exec.Cmd) string {
+// cached makes a program in the user's cache, under name, unless it is there.
+// build says how to make it, as the file "program" of an empty directory. Two
+// processes at a time may both build; the later one replaces the same file.
+func cached(t *testing.T, name, program, takes string, build func(ctx context.Context, dir string) *exec.Cmd) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Join(cache, "s3log")
-	path := filepath.Join(dir, name)
+	cache = filepath.Join(cache, "s3log")
+	path := filepath.Join(cache, name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(cache, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	tmp, err := os.MkdirTemp(dir, "build-")
+	dir, err := os.MkdirTemp(cache, "build-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(tmp)
-	out := filepath.Join(tmp, filepath.Base(name))
-	cmd := build(t.Context(), out)
-	fmt.Fprintf(os.Stderr, "integration: building %s, once\n", name)
+	defer os.RemoveAll(dir)
+	cmd := build(t.Context(), dir)
+	cmd.Env = append(cmd.Environ(), "GOBIN="+dir, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
+	fmt.Fprintf(os.Stderr, "integration: building %s, once (%s)\n", name, takes)
 	begin := time.Now()
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", cmd, err, text)
 	}
 	fmt.Fprintf(os.Stderr, "integration: built %s in %v\n", name, time.Since(begin).Round(time.Second))
-	if err := os.Rename(out, path); err != nil {
+	if err := os.Rename(filepath.Join(dir, program), path); err != nil {
 		t.Fatal(err)
 	}
 	return path

@@ -21,6 +21,7 @@ import (
 	"github.com/s3log/s3log/internal/faultproxy"
 	"github.com/s3log/s3log/localstack"
 	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/seedpath"
 )
 
 // segmented makes a log of some segments and a tail in a bucket, and returns
@@ -315,7 +316,9 @@ func TestA27MissingSegment(t *testing.T) {
 // A-30: a reader that polls, with the right to get objects and no other.
 func TestA30ReaderWritesNothing(t *testing.T) {
 	r := newRig(t)
-	want, _ := segmented(t, r, "log")
+	segmented(t, r, "log")
+	mustAppend(t, mustAdopt(t, r.direct, "log", quick), []byte(`{"type":"compaction/start","data":{}}`))
+	want := checkedRead(t, backend.NewReader(r.direct, quick), "log")
 	id, ok := r.ReadOnly(t, r.bucket)
 	if !ok {
 		t.Fatalf("%s has no read-only user: unset %s", r.Endpoint, localstack.EnvEndpoint)
@@ -331,11 +334,18 @@ func TestA30ReaderWritesNothing(t *testing.T) {
 		if _, err := reader.Info(t.Context(), "log"); err != nil {
 			t.Fatal(err)
 		}
+		c, err := reader.Check(t.Context(), "log", backend.Pair{Open: "compaction/start", Close: "compaction/end"}, backend.CheckOptions{})
+		if err != nil || c.Answer != seedpath.Live {
+			t.Fatalf("%+v, %v", c, err)
+		}
 	}
 	if got, err := read(t, store, "log", 0); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%d events, %v", len(got), err)
 	}
-	r.proxy.Take()
+	if rep, err := reader.Verify(t.Context(), "log", backend.VerifyOptions{}); err != nil || !rep.OK() {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	onlyReads(t, r.proxy.Take())
 	n, polls := 0, 0
 	var writer sync.WaitGroup
 	defer writer.Wait()

@@ -287,6 +287,58 @@ func TestA23CopyThatSays200(t *testing.T) {
 	}
 }
 
+// A-23, A-28: a fork of a large log has its segments copied inside the store. A
+// copy that says 200 and did not happen is not believed; the child's manifest
+// comes last; and the child needs nothing of its parent any more.
+func TestA23A28ForkByCopies(t *testing.T) {
+	r := newRig(t)
+	header, events := generate(60_000)
+	opt := backend.ImportOptions{Header: header}
+	if _, err := backend.New(r.direct, quick).Import(t.Context(), "parent", events, opt); err != nil {
+		t.Fatal(err)
+	}
+	want := checkedRead(t, backend.NewReader(r.direct, quick), "parent")
+	for name, reply := range map[string][]byte{
+		"error":   faultproxy.Error(200, "InternalError", "").Body,
+		"nothing": nil,
+		"no":      []byte(`<?xml version="1.0" encoding="UTF-8"?><CopyObjectResult><ETag>"e"</ETag></CopyObjectResult>`),
+	} {
+		r.proxy.Add(faultproxy.Rule{Op: faultproxy.Copy, Key: "segments/" + name, Fault: func(x *faultproxy.Exchange) {
+			x.Answer(&faultproxy.Reply{Status: 200, Header: http.Header{"Content-Type": {"application/xml"}}, Body: reply})
+		}})
+		r.proxy.Take()
+		at := int64(len(want) - 1)
+		_, _, err := backend.New(r.store, quick).Fork(t.Context(), "parent", name, backend.ForkOptions{At: &at, Release: true})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		e := r.proxy.Take()
+		if n := len(e.Of(faultproxy.Copy, "")); n == 0 {
+			t.Errorf("%s: nothing was copied inside the store: %v", name, e.Counts())
+		}
+		if last := e[len(e)-1]; last.Op != faultproxy.Put || !strings.Contains(last.Key, "/manifests/") {
+			t.Errorf("%s: the last request is %s %s", name, last.Op, last.Key)
+		}
+	}
+
+	for info, err := range r.direct.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Key == manifest.Key("parent") || strings.HasPrefix(info.Key, manifest.SegmentPrefix("parent")) {
+			if err := r.direct.Delete(t.Context(), info.Key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, child := range []string{"error", "nothing", "no"} {
+		got := checkedRead(t, backend.NewReader(r.direct, quick), child)
+		if len(got) != len(want)+1 || !slices.Equal(got[:len(want)], want) || !strings.Contains(got[len(want)], "session/end-seed") {
+			t.Errorf("%s: %d events", child, len(got))
+		}
+	}
+}
+
 // A-28: a collector removes a segment that was uploaded and not named yet. It
 // has made a barrier before, so that the writer notices and uploads again.
 func TestA28CollectedBeforeItWasNamed(t *testing.T) {

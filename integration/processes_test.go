@@ -181,9 +181,11 @@ func TestProcessesOverHTTP(t *testing.T) {
 
 // Sixteen processes append to one log, each time with a new writer. Nothing is
 // lost, doubled or out of order, and nobody has to be told more than that.
-func TestOneShotProcessesOverHTTP(t *testing.T) {
+func TestOneShotProcessesOverHTTP(t *testing.T) { oneShotProcesses(t, newRig(t)) }
+
+func oneShotProcesses(t *testing.T, r *rig) {
+	t.Helper()
 	const processes, rounds = 16, 5
-	r := newRig(t)
 	outputs := children(t, processes, "one-shot", append(r.Env(), envBucket+"="+r.bucket, fmt.Sprint(envRounds, "=", rounds))...)
 	lines := checkedRead(t, backend.NewReader(r.direct, backend.Options{}), "log")
 	if len(lines) != 2*processes*rounds {

@@ -97,14 +97,19 @@ func each(lines [][]byte) iter.Seq2[[]byte, error] {
 // Every fixture goes to the server, and comes back byte for byte with the root
 // that it has in the embedded store.
 func TestFixturesOverHTTP(t *testing.T) {
+	fixturesInto(t, newRig(t).direct)
+}
+
+// fixturesInto imports every fixture into a store, and reads it back.
+func fixturesInto(t *testing.T, store objstore.Store) {
+	t.Helper()
 	dir, files := fixtures(t)
-	r := newRig(t)
 	embedded, err := filestore.Open(t.TempDir(), filestore.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer embedded.Close()
-	local, remote := backend.New(embedded, quick), backend.New(r.direct, quick)
+	local, remote := backend.New(embedded, quick), backend.New(store, quick)
 	events := 0
 	for _, file := range files {
 		id, err := filepath.Rel(dir, file)
@@ -170,18 +175,17 @@ func generate(n int64) (header []byte, lines iter.Seq2[[]byte, error]) {
 // A long log goes to the server in batches, is merged on the way, and comes
 // back; 1.3 million events in the long run.
 func TestGeneratedLogOverHTTP(t *testing.T) {
-	n := int64(30_000)
-	if long() {
-		n = 1_300_000
-	}
-	r := newRig(t)
-	generatedLog(t, r.direct, n)
+	generatedLog(t, newRig(t).direct)
 }
 
 // generatedLog imports a generated log into a store and checks what is there
 // then.
-func generatedLog(t *testing.T, store objstore.Store, n int64) {
+func generatedLog(t *testing.T, store objstore.Store) {
 	t.Helper()
+	n := int64(30_000)
+	if long() {
+		n = 1_300_000
+	}
 	header, lines := generate(n)
 	embedded, err := filestore.Open(t.TempDir(), filestore.Options{NoSync: true})
 	if err != nil {

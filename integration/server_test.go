@@ -74,7 +74,12 @@ type rig struct {
 
 func newRig(t testing.TB, opts ...localstack.Option) *rig {
 	t.Helper()
-	r := &rig{Server: localstack.Start(t, opts...)}
+	return rigOn(t, localstack.Start(t, opts...))
+}
+
+func rigOn(t testing.TB, server *localstack.Server) *rig {
+	t.Helper()
+	r := &rig{Server: server}
 	r.bucket = r.Bucket(t)
 	r.proxy = faultproxy.Start(t, r.Endpoint)
 	r.direct = openS3(t, r.Endpoint, r.bucket, r.AccessKey, r.SecretKey)

@@ -80,11 +80,12 @@ func racyServer(t *testing.T) (endpoint string) {
 		}
 		hash.Write(text)
 	}
-	binary := cached(t, fmt.Sprintf("racyserver-%x", hash.Sum(nil)[:8]), func(ctx context.Context, out string) *exec.Cmd {
-		cmd := exec.CommandContext(ctx, "go", "build", "-o", out, ".")
-		cmd.Dir = dir
-		cmd.Env = append(cmd.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off")
-		return cmd
+	source, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := cached(t, fmt.Sprintf("racyserver-%x", hash.Sum(nil)[:8]), "racyserver", "some seconds", func(ctx context.Context, _ string) *exec.Cmd {
+		return exec.CommandContext(ctx, "go", "install", "-C", source, ".")
 	})
 	return daemon(t, exec.Command(binary), true)
 }

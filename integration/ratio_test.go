@@ -1,0 +1,233 @@
+package integration
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/manifest"
+)
+
+// Ratios are taken between things done in turn, in one run, on one server:
+// absolute times of a loopback server on a shared machine say nothing.
+
+// median of some durations.
+func median(d []time.Duration) time.Duration {
+	d = slices.Clone(d)
+	slices.Sort(d)
+	return d[len(d)/2]
+}
+
+// attempts is how often a ratio is measured before it counts as too high: other
+// work on the machine only ever makes it higher.
+const attempts = 3
+
+// within measures a ratio until it is low enough.
+func within(t *testing.T, what string, limit float64, measure func() (ours, raw time.Duration)) {
+	t.Helper()
+	for try := 1; ; try++ {
+		ours, raw := measure()
+		ratio := float64(ours) / float64(raw)
+		t.Logf("%s: median %v, raw %v, ratio %.2f", what, ours.Round(time.Microsecond), raw.Round(time.Microsecond), ratio)
+		if ratio <= limit {
+			return
+		}
+		if try == attempts {
+			t.Errorf("%s: ratio %.2f, at most %.2f is allowed", what, ratio, limit)
+			return
+		}
+	}
+}
+
+// lastBody keeps the body of the newest PUT of a manifest.
+type lastBody struct {
+	objstore.Store
+	mu   sync.Mutex
+	body []byte
+}
+
+func (s *lastBody) Put(ctx context.Context, key string, body []byte, cond objstore.Condition, opt objstore.PutOptions) (objstore.Info, error) {
+	if key == manifest.Key("log") {
+		s.mu.Lock()
+		s.body = body
+		s.mu.Unlock()
+	}
+	return s.Store.Put(ctx, key, body, cond, opt)
+}
+
+// rawClient is the SDK without anything around it, and without what it does
+// beyond need.
+func rawClient(t *testing.T, r *rig) *s3.Client {
+	return r.Client(t, func(o *s3.Options) {
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
+		o.Retryer = aws.NopRetryer{}
+	})
+}
+
+// An append costs little more than the one conditional PUT that it is.
+func TestAppendBesideRawPut(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		batch int // events of an append
+	}{{"1 event", 1}, {"25 events", 25}} {
+		r := newRig(t)
+		client := rawClient(t, r)
+		within(t, "append of "+tt.name, 1.5, func() (ours, raw time.Duration) {
+			bucket := r.Bucket(t)
+			store := &lastBody{Store: openS3(t, r.Endpoint, bucket, r.AccessKey, r.SecretKey)}
+			l := mustCreate(t, store, "log", quick)
+			_, source := generate(1 << 40)
+			next, stop := iter.Pull2(source)
+			defer stop()
+			key, tag := "raw", (*string)(nil)
+			var times [2][]time.Duration
+			const rounds, warm = 300, 20
+			for i := range rounds + warm {
+				var batch [][]byte
+				for range tt.batch {
+					line, _, _ := next()
+					batch = append(batch, bytes.Clone(line))
+				}
+				append1 := func() {
+					mustAppend(t, l, batch...)
+				}
+				put := func() {
+					store.mu.Lock()
+					body := store.body
+					store.mu.Unlock()
+					in := &s3.PutObjectInput{Bucket: &bucket, Key: &key, Body: bytes.NewReader(body), IfMatch: tag}
+					if tag == nil {
+						in.IfNoneMatch = aws.String("*")
+					}
+					out, err := client.PutObject(t.Context(), in)
+					if err != nil {
+						t.Fatal(err)
+					}
+					tag = out.ETag
+				}
+				for k, do := range []func(){append1, put} {
+					begin := time.Now()
+					do()
+					if i >= warm {
+						times[k] = append(times[k], time.Since(begin))
+					}
+				}
+			}
+			return median(times[0]), median(times[1])
+		})
+	}
+}
+
+// A cold load costs little more than fetching and inflating the same objects.
+func TestLoadBesideRawGet(t *testing.T) {
+	r := newRig(t)
+	client := rawClient(t, r)
+	header, lines := generate(60_000)
+	if _, err := backend.New(r.direct, quick).Import(t.Context(), "log", lines, backend.ImportOptions{Header: header}); err != nil {
+		t.Fatal(err)
+	}
+	info, err := backend.NewReader(r.direct, quick).Info(t.Context(), "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	within(t, "cold load of 60,000 events", 1.5, func() (ours, raw time.Duration) {
+		var times [2][]time.Duration
+		for i := range 12 {
+			for k, do := range []func() int64{
+				func() (n int64) {
+					for ev, err := range backend.NewReader(r.direct, quick).Events(t.Context(), "log", backend.ReadOptions{}) {
+						if err != nil {
+							t.Fatal(err)
+						}
+						n += int64(len(ev.Line)) + 1
+					}
+					return n
+				},
+				func() (n int64) { return fetchRaw(t, client, r.bucket, info) },
+			} {
+				begin := time.Now()
+				n := do()
+				if i > 1 {
+					times[k] = append(times[k], time.Since(begin))
+				}
+				if n < 8<<20 {
+					t.Fatalf("%d bytes", n)
+				}
+			}
+		}
+		return median(times[0]), median(times[1])
+	})
+
+	within(t, "info", 1.5, func() (ours, raw time.Duration) {
+		var times [2][]time.Duration
+		reader := backend.NewReader(r.direct, quick)
+		for range 300 {
+			begin := time.Now()
+			if _, err := reader.Info(t.Context(), "log"); err != nil {
+				t.Fatal(err)
+			}
+			times[0] = append(times[0], time.Since(begin))
+			begin = time.Now()
+			getRaw(t, client, r.bucket, manifest.Key("log"))
+			times[1] = append(times[1], time.Since(begin))
+		}
+		return median(times[0]), median(times[1])
+	})
+}
+
+func getRaw(t *testing.T, client *s3.Client, bucket, key string) []byte {
+	t.Helper()
+	out, err := client.GetObject(t.Context(), &s3.GetObjectInput{Bucket: &bucket, Key: aws.String("logs/" + key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Body.Close()
+	body, err := io.ReadAll(out.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// fetchRaw gets a log's manifest, then its segments, several at a time, and
+// inflates them.
+func fetchRaw(t *testing.T, client *s3.Client, bucket string, info backend.Info) (n int64) {
+	t.Helper()
+	n = int64(len(getRaw(t, client, bucket, manifest.Key("log"))))
+	bodies := make([][]byte, len(info.Segments))
+	var wg sync.WaitGroup
+	room := make(chan struct{}, 4)
+	for i, s := range info.Segments {
+		wg.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
+			bodies[i] = getRaw(t, client, bucket, manifest.SegmentKey("log", s.Name))
+		})
+	}
+	wg.Wait()
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dec.Close()
+	for _, body := range bodies {
+		raw, err := dec.DecodeAll(body, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += int64(len(raw))
+	}
+	return n
+}
