@@ -241,20 +241,8 @@ func TestPendingResumeWithoutWork(t *testing.T) {
 // lease gives a log's owner a lease, by hand: nothing sets one yet.
 func lease(t testing.TB, mem *memstore.Store, id string, until int64) {
 	t.Helper()
-	commitBy(t, mem, id, func(base *manifest.Record, w manifest.Writer) (*manifest.Draft, error) {
-		return manifest.Maintain(base, w, base.Commit.At)
-	})
-	head, err := manifest.Load(t.Context(), mem, id, manifest.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rec := *head.Record
-	rec.Lease = &manifest.Lease{Until: until}
-	body, err := rec.Encode()
-	if err != nil {
-		t.Fatal(err)
-	}
-	mem.Replace(manifest.Key(id), body)
+	maintain(t, mem, id) // so that it is another version
+	forgeManifest(t, mem, id, func(r *manifest.Record) { r.Lease = &manifest.Lease{Until: until} })
 }
 
 // Nobody resumes or adopts a log that is held, unless told to.
@@ -286,7 +274,6 @@ func TestResumeOfAHeldLog(t *testing.T) {
 		refused(backend.AdoptOptions{Quiet: 2 * time.Minute}, "committed 1m10s ago")
 		// A pending one learns that the owner is there after all.
 		l, _ := resume(t, b, "log", backend.ResumeOptions{Delay: true, AdoptOptions: backend.AdoptOptions{Quiet: time.Minute}})
-		maintain(t, mem, "log") // drops nothing, but is a commit
 		lease(t, mem, "log", time.Now().Add(time.Minute).UnixMilli())
 		if _, err := l.Append(t.Context(), [][]byte{event(0)}, backend.AppendOptions{}); !errors.Is(err, backend.ErrHeld) {
 			t.Error(err)

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore/memstore"
 	"github.com/s3log/s3log/internal/plainlog"
+	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
+	"github.com/s3log/s3log/segment"
 	"github.com/s3log/s3log/sessionfile"
 	"github.com/s3log/s3log/sessiongen"
 )
@@ -176,3 +179,24 @@ func root(t testing.TB, r *backend.Reader, id string) backend.Point {
 
 // copied is a store with the same objects.
 func copied(t testing.TB, mem *memstore.Store) *memstore.Store { return restore(t, mem.Snapshot("")) }
+
+// forgeManifest changes a log's manifest behind everybody's back, as nobody but a program
+// with a fault in it would: its checksum is right. A tree is made to agree with
+// itself.
+func forgeManifest(t testing.TB, mem *memstore.Store, id string, change func(r *manifest.Record)) {
+	t.Helper()
+	head, err := manifest.Load(t.Context(), mem, id, manifest.LoadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rec := *head.Record
+	rec.Content = rec.Content.Clone()
+	rec.Segments = slices.Clone(rec.Segments)
+	change(&rec)
+	rec.Content.Tree.Root = segment.TreeRoot(rec.Content.Tree.Range)
+	body, err := rec.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mem.Replace(manifest.Key(id), body)
+}
