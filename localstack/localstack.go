@@ -1,10 +1,16 @@
 // Package localstack gives tests an S3 server: the one that the environment
 // names, or else versitygw, built once from its module into the user's cache
-// and started on the loopback interface. Tests of any project may use it. A
-// server that cannot be had fails the test; nothing is skipped. Servers in
-// containers are in the package container below it, so that this one needs no
-// container client. It is not for anything but tests, and knows nothing of
-// s3log.
+// and started on the loopback interface. Tests of any project may use it:
+//
+//	srv := localstack.Start(t)
+//	bucket := srv.Bucket(t) // fresh, and removed after the test
+//	client := srv.Client(t) // an *s3.Client
+//
+// A server that cannot be had fails the test; nothing is skipped. A test that
+// is run without S3LOG_TEST_ENDPOINT needs the go command, a Unix system and,
+// once, the Go module proxy. Servers in containers are in the package container
+// below this one, which for its part needs no container client. It is not for
+// anything but tests, and knows nothing of s3log.
 package localstack
 
 import (

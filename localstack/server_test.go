@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
+	"go.uber.org/goleak"
 )
 
 func put(t *testing.T, c *s3.Client, bucket, key, body string) error {
@@ -111,6 +112,26 @@ func TestRemoveBucket(t *testing.T) {
 	if _, err := c.HeadBucket(t.Context(), &s3.HeadBucketInput{Bucket: &bucket}); code(err) != "NotFound" {
 		t.Errorf("the bucket is still there: %v", err)
 	}
+}
+
+// TestNoGoroutinesStay: tests that look for leaked goroutines of their own can
+// use servers.
+func TestNoGoroutinesStay(t *testing.T) {
+	before := goleak.IgnoreCurrent()
+	t.Run("user", func(t *testing.T) {
+		for _, s := range []*Server{Start(t), Start(t, Own())} {
+			bucket := s.Bucket(t)
+			if err := put(t, s.Client(t), bucket, "k", "text"); err != nil {
+				t.Error(err)
+			}
+			if id, ok := s.ReadOnly(t, bucket); ok {
+				if _, err := get(t, id.Client(t), bucket, "k"); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	goleak.VerifyNone(t, before)
 }
 
 func TestReadOnly(t *testing.T) {

@@ -49,7 +49,7 @@ func TestContractOfManifests(t *testing.T) {
 	if _, err := s.Put(t.Context(), "manifests/first.json", []byte("{}"), objstore.IfAbsent(), objstore.PutOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	objstoretest.Run(t, func(*testing.T) objstore.Store { return below{s, "manifests/"} }, objstoretest.Options{Metadata: true, Keys: 20})
+	objstoretest.Run(t, func(*testing.T) objstore.Store { return below{s, "manifests/"} }, objstoretest.Options{Metadata: true, Keys: 20, Writers: 4})
 }
 
 // below is a part of a store.
