@@ -31,6 +31,7 @@ type verifier struct {
 	fold     *manifest.Fold
 	complete bool            // no event was missing so far: fold rests on events alone
 	lacking  []manifest.Name // segments that are not there
+	failed   error           // the store's, which says nothing about the log
 	since    bool            // opt.Since was compared
 	bad      int64           // events of the object at hand that are none
 
@@ -86,7 +87,10 @@ func (v *verifier) run(ctx context.Context) error {
 	v.tail()
 	v.whole()
 	v.parent(ctx)
-	return ctx.Err()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return v.failed
 }
 
 // fetch gets a segment. A body of the wrong content is kept, to see what of it
@@ -186,8 +190,10 @@ func (v *verifier) unread(ref manifest.SegmentRef, err error) {
 		v.find("denied", key, ref.Name.First, "access denied: these credentials may not read (or decrypt) it, or it is missing and they may not list the bucket")
 	case errors.Is(err, ErrUnsupportedVersion):
 		v.find("version", key, ref.Name.First, "%v", err)
-	default:
+	case errors.Is(err, ErrCorrupt):
 		v.find("damaged", key, ref.Name.First, "%v", err)
+	case v.failed == nil:
+		v.failed = segmentError("verify", v.rec.Log, ref, err)
 	}
 }
 

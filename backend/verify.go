@@ -82,7 +82,9 @@ type VerifyOptions struct {
 // activity, turn, boundary) in every index and in the manifest, the Merkle root,
 // and for a fork its parent's root. It keeps going after damage, as far as the
 // rest can be read: behind a gap it goes on from the next index. The error is
-// for what leaves nothing to verify: no manifest, or one that cannot be read.
+// for what leaves nothing to verify (no manifest, or one that cannot be read), and
+// for what a store could not answer and so says nothing about the log; the
+// report then has what was found all the same.
 func (r *Reader) Verify(ctx context.Context, id string, opt VerifyOptions) (Report, error) {
 	head, err := r.open(ctx, id)
 	if err != nil {
@@ -91,7 +93,7 @@ func (r *Reader) Verify(ctx context.Context, id string, opt VerifyOptions) (Repo
 	for reread := 0; ; reread++ {
 		v := &verifier{r: r, rec: head.Record, opt: opt}
 		if err := v.run(ctx); err != nil {
-			return Report{}, opError("verify", id, err)
+			return v.rep, opError("verify", id, err)
 		}
 		if len(v.lacking) == 0 || reread == maxRereads {
 			return v.rep, nil
