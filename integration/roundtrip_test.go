@@ -26,9 +26,9 @@ import (
 // a write may get the older ETag with the newer body.
 func TestServerKeepsTheContract(t *testing.T) {
 	r := newRig(t)
-	opt := objstoretest.Options{Metadata: true, TornReads: true, Writers: 8, Rounds: 10}
+	opt := objstoretest.Options{Metadata: true, TornReads: true, Keys: 1100, Writers: 8, Rounds: 10}
 	if long() {
-		opt.Writers, opt.Rounds = 0, 0
+		opt.Keys, opt.Writers, opt.Rounds = 0, 0, 0
 	}
 	objstoretest.Run(t, func(t *testing.T) objstore.Store {
 		return openS3(t, r.Endpoint, r.bucket, r.AccessKey, r.SecretKey)

@@ -115,7 +115,7 @@ func TestServerPassesProofAndRace(t *testing.T) {
 	if p, err := check.Prove(t.Context(), r.direct); err != nil || !p.Conditional {
 		t.Errorf("proof: %+v, %v", p, err)
 	}
-	rounds := 50
+	rounds := 25
 	if long() {
 		rounds = 500
 	}
