@@ -31,7 +31,11 @@ func TestMain(m *testing.M) {
 	if program := os.Getenv(childEnv); program != "" {
 		os.Exit(child(program))
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for _, f := range atExit {
+		f()
+	}
+	os.Exit(code)
 }
 
 // What a child process is told by its environment, beside childEnv.
