@@ -81,6 +81,7 @@ func explore(t *testing.T, cfg config) result {
 	savedRules, savedID := rules, newCommitID
 	defer func() { rules, newCommitID = savedRules, savedID }()
 	defer debug.SetGCPercent(debug.SetGCPercent(300))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1200 << 20))
 	if cfg.broken.judge != nil {
 		rules.judge = cfg.broken.judge
 	}
