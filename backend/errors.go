@@ -25,6 +25,7 @@ var (
 	ErrUnsupportedVersion = segment.ErrUnsupportedVersion  // written by a newer s3log
 	ErrUnsupportedStore   = manifest.ErrUnsupportedStore   // the store does not honour conditions
 	ErrDenied             = manifest.ErrDenied             // these credentials may not
+	ErrReadOnly           = objstore.ErrReadOnly           // a store that was opened for reading; an ErrDenied
 	ErrSeqMismatch        = segment.ErrSeqMismatch         // the log does not continue at that seq
 	ErrInvalidEvent       = segment.ErrInvalidEvent        // breaks the rules of the envelope
 	ErrTooLarge           = segment.ErrTooLarge            // beyond a limit
@@ -96,6 +97,7 @@ var hints = []struct {
 	{ErrSeqMismatch, "look at the log's next seq (`s3logctl info`) and decide again"},
 	{ErrUnsupportedVersion, "use a newer s3log"},
 	{ErrUnsupportedStore, "this store cannot be written to safely; reading stays possible"},
+	{ErrReadOnly, "open the store for writing"},
 	{ErrDenied, "check the credentials and the bucket's policies"},
 	{ErrCorrupt, "`s3logctl verify` names everything that is damaged; restore the object from a backup or an older version"},
 }

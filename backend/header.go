@@ -45,7 +45,7 @@ func checkHeader(raw []byte) (header []byte, createdAt *int64, err error) {
 			return nil, nil, fmt.Errorf("%w: %w", segment.ErrInvalidEvent, err)
 		}
 		if key == "createdAt" {
-			if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && n >= 0 && n <= segment.MaxSeq {
+			if n, err := strconv.ParseInt(string(value), 10, 64); err == nil && value[0] != '-' && n <= segment.MaxSeq {
 				createdAt = &n
 			}
 		}

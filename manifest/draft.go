@@ -366,10 +366,29 @@ func (d *Draft) Finish() (*Proposal, error) {
 		in.Start, in.Base = d.base.Next, d.base.Commit.ID
 	}
 	body, err := next.Encode()
+	for next.State == StateDeleted && errors.Is(err, segment.ErrTooLarge) && next.shorten() {
+		body, err = next.Encode()
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &Proposal{Record: next, Body: body, Intent: in}, nil
+}
+
+// shorten drops the oldest receipt of a tombstone, which has less room than a
+// log, and when none is left the oldest takeover: as with further appends and
+// takeovers, what they would have told is unknown then, never wrong. It reports
+// whether there was anything to drop.
+func (r *Record) shorten() bool {
+	switch {
+	case len(r.Keys) > 0:
+		r.Keys = r.Keys[1:]
+	case len(r.Generations) > 1:
+		r.Generations = r.Generations[1:]
+	default:
+		return false
+	}
+	return true
 }
 
 // rules are the functions that the protocol's safety rests on, gathered so that

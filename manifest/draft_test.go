@@ -218,3 +218,44 @@ func TestBarrier(t *testing.T) {
 		t.Error("generations have changed")
 	}
 }
+
+// TestDeleteAtEveryLimit: a tombstone has less room than a log, so the oldest
+// receipts make room, and if need be the oldest takeovers.
+func TestDeleteAtEveryLimit(t *testing.T) {
+	base := limitRecord()
+	base.Revision--         // one more commit fits
+	base.Owner.Generation-- // and one more takeover
+	for i := range base.Generations {
+		base.Generations[i].Generation--
+	}
+	base.Epoch--
+	d, err := TakeOver(base, Writer{ID: "deleter"}, KindDelete, 1790000200000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Delete()
+	p, err := d.Finish()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := p.Record
+	if len(p.Body) > MaxTombstone || len(r.Keys) > 0 || len(r.Generations) < MaxGenerations/2 {
+		t.Errorf("%d bytes with %d keys and %d generations", len(p.Body), len(r.Keys), len(r.Generations))
+	}
+	if own, ok := r.TakeoverOf(r.Generation()); !ok || own.Writer != "deleter" {
+		t.Error("the deleter's own takeover is gone")
+	}
+
+	base.Unknown = nil // without those of a later version receipts fit
+	d, err = TakeOver(base, Writer{ID: "deleter"}, KindDelete, 1790000200000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Delete()
+	if p, err = d.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	if kept := len(p.Record.Keys); kept == 0 || kept == MaxKeys || p.Record.Keys[kept-1] != base.Keys[MaxKeys-1] {
+		t.Errorf("%d receipts are kept, or not the newest", kept)
+	}
+}

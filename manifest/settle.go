@@ -34,7 +34,11 @@ func Settle(ctx context.Context, st objstore.Store, in Intent, w Writer, opt Opt
 	if err != nil {
 		return Settlement{}, fmt.Errorf("settling the outcome of commit %s: %w", in.Commit, err)
 	}
-	return Settlement{Verdict: rules.judge(in, res.Head.Record), Head: res.Head}, nil
+	v := rules.judge(in, res.Head.Record)
+	if in.Kind == IntentMaintain && v == StartOver && res.Proposal == nil {
+		v = Unknown // it has no position: it may have landed before what is there now
+	}
+	return Settlement{Verdict: v, Head: res.Head}, nil
 }
 
 // settle proposes what ends the doubt about a commit whose version has not

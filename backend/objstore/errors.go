@@ -43,6 +43,9 @@ var (
 	ErrThrottled = fmt.Errorf("%w: throttled", ErrUndecided)
 	// ErrDenied is an ErrRefused: these credentials may not do this.
 	ErrDenied = fmt.Errorf("%w: access denied", ErrRefused)
+	// ErrReadOnly is an ErrDenied: the store was opened for reading, so nothing
+	// was sent.
+	ErrReadOnly = fmt.Errorf("%w: opened for reading only", ErrDenied)
 	// ErrUnsupported is an ErrRefused: this store cannot do it, or does not
 	// honour conditions (also: a version that cannot be used in a condition).
 	ErrUnsupported = fmt.Errorf("%w: not supported by this store", ErrRefused)

@@ -18,8 +18,6 @@ func storeError(op, key string, err, otherwise error) error {
 	case err == nil:
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		e.Class = objstore.ErrUndecided
-	case errors.Is(err, errReadOnly):
-		e.Class = objstore.ErrDenied
 	case errors.Is(err, syscall.EROFS):
 		e.Class, e.Hint = objstore.ErrDenied, "the file system is mounted read-only; reading works"
 	case errors.Is(err, fs.ErrPermission):

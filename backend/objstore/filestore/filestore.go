@@ -49,7 +49,7 @@ const hashLimit = 1 << 20
 
 // Options of a store. The zero value reads and writes, durably.
 type Options struct {
-	// ReadOnly refuses every write with ErrDenied, and does not create the
+	// ReadOnly refuses every write with ErrReadOnly, and does not create the
 	// directory. A store without it writes nothing before the first Put either.
 	ReadOnly bool
 	// NoSync leaves it to the operating system when files reach the disk: for
@@ -160,7 +160,6 @@ var (
 	errPrivate    = errors.New("keys below " + private + " belong to the store itself")
 	errNotRegular = errors.New("not a regular file")
 	errCondition  = errors.New("a write without a valid condition")
-	errReadOnly   = errors.New("store opened for reading only")
 )
 
 // open opens the file of an object; the error is a plain one.

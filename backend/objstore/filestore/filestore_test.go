@@ -241,7 +241,7 @@ func TestReadOnlyOption(t *testing.T) {
 		"Copy":   second(s.Copy(t.Context(), "d/k", "l")),
 		"Delete": s.Delete(t.Context(), "d/k"),
 	} {
-		if !errors.Is(err, objstore.ErrDenied) || objstore.Classify(err) != objstore.Refused {
+		if !errors.Is(err, objstore.ErrReadOnly) || !errors.Is(err, objstore.ErrDenied) || objstore.Classify(err) != objstore.Refused {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

@@ -71,7 +71,7 @@ func (s *Store) write(ctx context.Context, op, key string, cond objstore.Conditi
 		return bad(err, objstore.ErrRejected)
 	}
 	if s.opt.ReadOnly {
-		return bad(errReadOnly, objstore.ErrDenied)
+		return bad(nil, objstore.ErrReadOnly)
 	}
 	if err := s.prepare(); err != nil {
 		return bad(err, objstore.ErrRejected)
@@ -254,7 +254,7 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 		return storeError(op, key, err, objstore.ErrRefused)
 	}
 	if s.opt.ReadOnly {
-		return storeError(op, key, errReadOnly, objstore.ErrDenied)
+		return storeError(op, key, nil, objstore.ErrReadOnly)
 	}
 	there := func() (bool, error) {
 		info, err := s.root.Lstat(filepath.FromSlash(key))
