@@ -370,11 +370,13 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 	if err != nil {
 		return nil, err
 	}
-	if err := c.nameMerged(ctx, d, at); err != nil {
+	// Only appends pay for upkeep: what a resume costs does not depend on the log.
+	upkeep := l.b.opt.Foreground && appended > 0
+	if err := c.nameMerged(ctx, d, at, upkeep); err != nil {
 		return nil, err
 	}
 	limit := sealHard
-	if l.b.opt.Foreground {
+	if upkeep {
 		limit = sealSoft
 	}
 	// What surely is too much is not compressed twice.

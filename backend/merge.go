@@ -108,9 +108,9 @@ func (l *Log) makeMerge(ctx context.Context, inputs []manifest.SegmentRef, epoch
 	return uploadSegment(ctx, l.b, l.id, w, name, foot, manifest.Upload{Inputs: names, TailFirst: -1})
 }
 
-// nameMerged lets the commit name a merge that is ready. In the foreground, and
+// nameMerged lets the commit name a merge that is ready. If it is told to, and
 // where merges have fallen far behind, it merges first, if something is due.
-func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64) error {
+func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64, now bool) error {
 	l := c.l
 	base := d.Base()
 	pressed := base != nil && len(base.Segments) >= mergePressure
@@ -122,7 +122,7 @@ func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64) err
 		l.merger.waitOrStop(mctx, l.b.opt.CommitTimeout/4)
 	}
 	c.merged = l.merger.ready()
-	if c.merged == nil && base != nil && (pressed || l.b.opt.Foreground) && !l.merger.held(len(base.Segments)) {
+	if c.merged == nil && base != nil && (pressed || now) && !l.merger.held(len(base.Segments)) {
 		if plan := planMerge(base.Segments); plan != nil {
 			p, err := l.makeMerge(mctx, plan, d.Epoch())
 			if ctx.Err() != nil {
