@@ -57,6 +57,7 @@ var layers = map[string]layer{
 		instead:    "backend gets a store and Options; environment, flags and printing are cmd/s3logctl's, drivers the caller's",
 		goroutines: true,
 	},
+	"backend/backendtest": {imports: []string{"backend", "seedpath", "manifest", objstore, "internal/plainlog"}, goroutines: true},
 	objstore: {
 		never:   []string{"net", "os", "log", "flag"},
 		instead: "objstore is a contract: what talks to a network or a disk is a driver below it",
