@@ -27,7 +27,7 @@ func (s *suite) listOrder() {
 	}
 	slices.Sort(keys)
 
-	prefixes := []string{"", "a", "a/", "a/1", "a/1.x/", "a/2", "a/2/", "a/2/y", "a-", "a.", "b", "b/", "c", "a/1/", "a//", "zz", "A"}
+	prefixes := []string{"", "a", "a/", "a/1", "a/1.x/", "a/2", "a/2/", "a/2/y", "a-", "a.", "b", "b/", "c", "a/1/", "zz", "A"}
 	afters := append([]string{"", "!", "a/", "a/0", "a/1~", "a/2/", "a/2/x~", "a/zz", "b", "~"}, keys...)
 	for _, prefix := range prefixes {
 		for _, after := range afters {
