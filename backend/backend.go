@@ -51,7 +51,9 @@ func (b *Backend) Create(id string, opt CreateOptions) (*Log, error) {
 	if err != nil {
 		return nil, opError("create", id, err)
 	}
-	return b.newLog(id, w, open, manifest.Head{}), nil
+	l := b.newLog(id, w, open, manifest.Head{})
+	l.mayAdopt = opt.OrAdopt
+	return l, nil
 }
 
 // Adopt opens a handle on a log that is there, to append where it stands: the

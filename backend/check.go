@@ -114,8 +114,9 @@ func (r *Reader) scan(ctx context.Context, head manifest.Head, from, to int64, s
 }
 
 // Check judges a positional bracket as this handle sees its log, without a
-// request: the boundary that a pending resume has yet to write counts as
-// present, which nobody else can see. It is as old as the handle's last commit
+// request (unless it was created OrAdopt and has not looked yet): the boundary
+// that a pending resume has yet to write counts as present, which nobody else
+// can see. It is as old as the handle's last commit
 // or read; to act on it safely, append the opening marker with ExpectNext = the
 // seq that is returned.
 func (l *Log) Check(ctx context.Context, open, close string) (v Verdict, next int64, err error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/s3log/s3log/manifest"
@@ -71,6 +72,10 @@ func (l *Log) commit(ops []*appendOp) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.b.opt.CommitTimeout)
 	defer cancel()
 	c := &batch{l: l, ops: ops}
+	if err := l.look(ctx, ops); err != nil {
+		l.failed(c, err)
+		return
+	}
 	res, err := manifest.Commit(ctx, l.b.store, l.head, c.step, l.b.commitOptions())
 	l.adjustPace(res)
 	if err != nil {
@@ -78,6 +83,31 @@ func (l *Log) commit(ops []*appendOp) {
 		return
 	}
 	l.landed(c, res)
+}
+
+// look reads what is there where a handle that begins a log or adopts it has not
+// yet seen which, and an operation depends on it: one that says where the log
+// must continue, or asks what is in it.
+func (l *Log) look(ctx context.Context, ops []*appendOp) error {
+	depends := func(op *appendOp) bool {
+		if op.judge != nil || op.expect != nil && *op.expect != 0 {
+			return true
+		}
+		if len(op.events) == 0 {
+			return false
+		}
+		seq, given := op.events[0].HasSeq()
+		return given && seq != 0
+	}
+	if !l.mayAdopt || l.owned || l.head.Record != nil || !slices.ContainsFunc(ops, depends) {
+		return nil
+	}
+	head, err := l.b.load(ctx, l.id)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	l.head = head
+	return err
 }
 
 // landed takes a commit that is in the log, or that needed no write.

@@ -27,6 +27,9 @@ type Log struct {
 	id   string
 	w    manifest.Writer
 	open seedpath.Opening
+	// mayAdopt: open begins the log or adopts it, and begins with assuming that it
+	// is not there.
+	mayAdopt bool
 
 	room *semaphore.Weighted // bytes of events that may wait
 
