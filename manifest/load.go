@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -47,6 +48,8 @@ func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptio
 	fail := func(err error, hint string) (Head, error) {
 		return Head{}, &OpError{Op: "load", Log: id, Key: key, Seq: -1, Err: err, Hint: hint}
 	}
+	var damaged []byte // the body that could not be decoded
+	var damage error   // what is wrong with it
 	for range maxTorn {
 		obj, err := st.Get(ctx, key, objstore.GetOptions{IfNot: opt.IfNot, Limit: maxRead})
 		if opt.Clock != nil {
@@ -69,6 +72,11 @@ func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptio
 		}
 		r, err := Decode(obj.Body)
 		switch {
+		case errors.Is(err, segment.ErrCorrupt) && (damage == nil || !bytes.Equal(damaged, obj.Body)):
+			// Some servers cut the body where the one before it ended, while an
+			// overwrite is going on. What is damaged stays as it is.
+			damaged, damage = obj.Body, err
+			continue
 		case err != nil:
 		case id != "":
 			err = r.CheckLog(id)
@@ -85,9 +93,18 @@ func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptio
 		}
 		return Head{Record: r, Version: obj.Version, Info: obj.Info}, nil
 	}
+	if damage != nil {
+		return fail(fmt.Errorf("%w: read %d times in a row while it was changing, at last: %w", objstore.ErrUndecided, maxTorn, hideCorrupt{damage}),
+			"try again; the store gives readers parts of what is being written")
+	}
 	return fail(fmt.Errorf("%w: metadata and body of the manifest come from different writes, at every read", ErrUnsupportedStore),
 		"a proxy, or a copy that changed the body and kept the metadata")
 }
+
+// hideCorrupt tells of damage that may not be there.
+type hideCorrupt struct{ err error }
+
+func (h hideCorrupt) Error() string { return h.err.Error() }
 
 // maxRead bounds what is read before it is parsed.
 const maxRead = 2 * MaxManifest
