@@ -4,15 +4,16 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/internal/faultproxy"
 	"github.com/s3log/s3log/localstack"
 	"github.com/s3log/s3log/manifest"
-
-	"github.com/aws/aws-sdk-go-v2/service/s3"
-	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 )
 
 // The tests named A… are reports of users of similar software, replayed on a
@@ -340,7 +341,7 @@ func TestA17LateCreate(t *testing.T) {
 			for _, landed := range []bool{false, true} {
 				r := newRig(t)
 				opt := quick
-				opt.CommitTimeout = 100e6
+				opt.CommitTimeout = patience(200 * time.Millisecond)
 				l := mustCreate(t, r.store, "log", opt)
 				var want []int
 				for i := range first {

@@ -226,7 +226,7 @@ func TestA18A19Throttling(t *testing.T) {
 	for name, unknown := range map[string]bool{"segments/": false, "manifests/": true} {
 		t.Run("never passes "+name, func(t *testing.T) {
 			opt := foreground
-			opt.CommitTimeout = 300 * time.Millisecond
+			opt.CommitTimeout = patience(500 * time.Millisecond)
 			batch := notes(t, 0, 300)
 			r, l := throttled(t, name, opt, batch)
 			_, err := l.Append(t.Context(), batch, backend.AppendOptions{})

@@ -99,6 +99,14 @@ var quick = backend.Options{MinBackoff: time.Millisecond, MaxBackoff: 20 * time.
 // foreground is quick, with one request after the other.
 var foreground = backend.Options{MinBackoff: quick.MinBackoff, MaxBackoff: quick.MaxBackoff, Foreground: true}
 
+// patience is how long a test waits for something to fail that was tried before.
+func patience(d time.Duration) time.Duration {
+	if raceDetector {
+		d *= 10
+	}
+	return d
+}
+
 func note(n int) []byte { return fmt.Appendf(nil, `{"type":"note","data":%d}`, n) }
 
 // notes are events too large for a tail: an append of them seals a segment.

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -32,11 +33,11 @@ func conditionalWrites(t *testing.T, r *rig) {
 		t.Errorf("races: %+v, %v", result, err)
 	}
 	t.Logf("races: %+v", result)
-	want, _ := grown(t, r.direct, "log")
-	if got, err := read(t, r.direct, "log", 0); err != nil || !slices.Equal(got, want) {
+	want, _ := grown(t, r.direct, "grown")
+	if got, err := read(t, r.direct, "grown", 0); err != nil || !slices.Equal(got, want) {
 		t.Errorf("%d events, %v", len(got), err)
 	}
-	oneShotProcesses(t, rigOn(t, r.Server))
+	oneShotProcesses(t, r)
 }
 
 // A server in a container does what the process does.
@@ -76,16 +77,17 @@ func TestRclone(t *testing.T) {
 	addr := l.Addr().String()
 	l.Close()
 	server := &localstack.Server{Endpoint: "http://" + addr, Region: "us-east-1", AccessKey: "access", SecretKey: "secret-of-the-test"}
-	cmd := exec.Command(binary, "serve", "s3", "--addr", addr, "--auth-key", server.AccessKey+","+server.SecretKey,
+	log := filepath.Join(t.TempDir(), "log") // it says much
+	cmd := exec.Command(binary, "--log-file", log, "serve", "s3", "--addr", addr, "--auth-key", server.AccessKey+","+server.SecretKey,
 		"--config", os.DevNull, "--cache-dir", t.TempDir(), t.TempDir())
-	cmd.Stderr = os.Stderr
 	daemon(t, cmd, false)
 	client := server.Client(t)
 	for begin := time.Now(); ; time.Sleep(50 * time.Millisecond) {
 		if _, err := client.ListBuckets(t.Context(), &s3.ListBucketsInput{}); err == nil {
 			break
 		} else if time.Since(begin) > 20*time.Second {
-			t.Fatalf("rclone does not answer: %v", err)
+			said, _ := os.ReadFile(log)
+			t.Fatalf("rclone does not answer: %v\n%s", err, said)
 		}
 	}
 	bucket := "s3log-test"
