@@ -17,6 +17,7 @@ import (
 	"github.com/s3log/s3log/backend/objstore/tracestore"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
+	"github.com/s3log/s3log/segment"
 )
 
 // The big logs: three segments of 4 MB each, which is more than a fork encodes
@@ -295,6 +296,12 @@ func TestForkOfADamagedParent(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	// A bad event that the manifest vouches for.
+	bad, keys := threeSegments(t)
+	vouch(t, bad, 1, remade(t, bad, keys[1], func(seq int64, line []byte) []byte { return line[:len(line)-1] }, nil))
+	if _, _, err := backend.New(bad, backend.Options{}).Fork(t.Context(), "log", "child", backend.ForkOptions{At: ptr(int64(5))}); !errors.Is(err, backend.ErrCorrupt) || !strings.Contains(err.Error(), "event 3") {
+		t.Error(err)
+	}
 	// A manifest whose root is not that of the events: nobody else would notice.
 	mem := bigStore(t)
 	forgeManifest(t, mem, "log", func(r *manifest.Record) { r.Content.Tree.Range[0][0] ^= 1 })
@@ -304,4 +311,51 @@ func TestForkOfADamagedParent(t *testing.T) {
 	}
 	forked(t, b, "log", "child", backend.ForkOptions{At: ptr(int64(9))}) // of which the manifest says nothing
 	verifyClean(t, b.Reader, "child")
+}
+
+// A parent with as many segments as a manifest holds can be forked: the child
+// shares fewer, to have room for its own.
+func TestForkOfAParentWithManySegments(t *testing.T) {
+	mem := memstore.New(t)
+	written(t, backend.New(mem, backend.Options{}), "log", nil, brief("note"))
+	rng := rand.New(rand.NewPCG(7, 8))
+	lines := brief("note")
+	commitBy(t, mem, "log", func(base *manifest.Record, w manifest.Writer) (*manifest.Draft, error) {
+		d, err := manifest.TakeOver(base, w, manifest.KindAdopt, base.Commit.At)
+		if err != nil {
+			return nil, err
+		}
+		next := *base
+		next.Epoch = d.Epoch()
+		for seq := range int64(manifest.MaxSegments) {
+			line := lines[0]
+			if seq > 0 {
+				line = bigEvent(rng, "quiet", 100+int(seq)%100)
+				line = fmt.Appendf(nil, `{"type":"note","seq":%d,"time":1,"data":[%s]}`, seq, line)
+				ev, err := segment.ParseEvent(line, segment.Limits{})
+				if err != nil {
+					return nil, err
+				}
+				d.Append(ev)
+				lines = append(lines, line)
+			}
+			ref := putSegment(t, mem, &next, append(slices.Clone(line), '\n'), seq, d.State(), segment.LevelFast)
+			d.Seal(manifest.Upload{Ref: ref, TailFirst: seq, Commit: d.CommitID()})
+		}
+		d.SetTail(nil)
+		return d, nil
+	})
+	b := backend.New(mem, backend.Options{})
+	if n := len(info(t, b.Reader, "log").Segments); n != manifest.MaxSegments {
+		t.Fatalf("%d segments", n)
+	}
+	for at, want := range map[int64]int{manifest.MaxSegments - 1: manifest.MaxSegments/2 + 1, manifest.MaxSegments - 10: manifest.MaxSegments - 9 + 1} {
+		child := fmt.Sprint("child", at)
+		forked(t, b, "log", child, backend.ForkOptions{At: &at})
+		sameLines(t, b.Reader, child, lines[:at+1])
+		verifyClean(t, b.Reader, child)
+		if n := len(info(t, b.Reader, child).Segments); n != want {
+			t.Errorf("%d segments, want %d", n, want)
+		}
+	}
 }
