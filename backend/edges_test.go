@@ -328,3 +328,47 @@ func TestDecideThatFailsKeepsTheToken(t *testing.T) {
 		_ = l.Close(t.Context(), backend.CloseOptions{})
 	})
 }
+
+// A keyed append that another process has made meanwhile is answered with its
+// receipt, also where this handle was fenced by it.
+func TestKeyOfAFencedAppend(t *testing.T) {
+	for name, ev := range map[string][]byte{"same": tagged("a", 1), "other": tagged("b", 1)} {
+		t.Run(name, func(t *testing.T) {
+			mem := memstore.New(t)
+			store := faultstore.New(mem)
+			l := create(t, backend.New(store, backend.Options{}), "log")
+			appendOne(t, l, event(0))
+			key := backend.AppendOptions{Key: "k"}
+			var first backend.Receipt
+			store.Inject(faultstore.Rule{Match: manifestPuts, Nth: 1, Fault: faultstore.Before(func() {
+				other := adopt(t, backend.New(mem, backend.Options{}), "log")
+				var err error
+				if first, err = other.Append(t.Context(), [][]byte{ev}, key); err != nil {
+					t.Error(err)
+				}
+				closeLog(t, other)
+			})})
+			r, err := l.Append(t.Context(), [][]byte{tagged("a", 1)}, key)
+			switch name {
+			case "same":
+				if err != nil || !r.Duplicate || r.First != first.First || r.Count != 1 || r.Generation != 2 {
+					t.Errorf("%+v, %v", r, err)
+				}
+			default:
+				if !errors.Is(err, backend.ErrKeyConflict) {
+					t.Error(err)
+				}
+			}
+			// The handle is fenced all the same.
+			if _, err := l.Append(t.Context(), [][]byte{event(1)}, backend.AppendOptions{}); !errors.Is(err, backend.ErrFenced) {
+				t.Error(err)
+			}
+			if err := l.Close(t.Context(), backend.CloseOptions{}); !errors.Is(err, backend.ErrFenced) {
+				t.Error(err)
+			}
+			if n := len(read(t, backend.NewReader(mem, backend.Options{}), "log", 0)); n != 2 {
+				t.Errorf("%d events", n)
+			}
+		})
+	}
+}

@@ -13,10 +13,10 @@ import (
 const sealing = 52 << 10
 
 // someForms are enough for scenarios that take long.
-var someForms = []string{"unavailable", "conflict", "denied", "lost reply", "late", "duplicate", "two lost replies", "outage", "late for ever"}
+var someForms = []string{"unavailable", "conflict", "denied", "lost reply", "late", "duplicate", "late, then denied", "two lost replies", "outage", "late for ever"}
 
 // fewForms are those of different kinds of outcome.
-var fewForms = []string{"conflict", "lost reply", "late"}
+var fewForms = []string{"conflict", "lost reply", "late, then denied"}
 
 var scenarios = []scenario{
 	{
