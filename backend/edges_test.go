@@ -372,3 +372,46 @@ func TestKeyOfAFencedAppend(t *testing.T) {
 		})
 	}
 }
+
+// The same session is the same log, also if its events have no times and got
+// theirs when they were imported.
+func TestImportAgainWithoutTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := backend.New(memstore.New(t), backend.Options{})
+		session := func(n int, change int) func(yield func([]byte, error) bool) {
+			return func(yield func([]byte, error) bool) {
+				for i := range n {
+					line := fmt.Appendf(nil, `{"type":"note","data":%d}`, i)
+					if i == change {
+						line = []byte(`{"type":"note","data":"changed"}`)
+					}
+					if i%3 == 2 {
+						line = fmt.Appendf(nil, `{"type":"note","time":%d,"data":0}`, i)
+					}
+					if !yield(line, nil) {
+						return
+					}
+				}
+			}
+		}
+		imported := func(n, change int) (backend.Receipt, error) {
+			time.Sleep(time.Minute)
+			return b.Import(t.Context(), "log", session(n, change), backend.ImportOptions{})
+		}
+		if r, err := imported(5, -1); err != nil || r.Next != 5 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if r, err := imported(5, -1); err != nil || !r.Duplicate || r.Next != 5 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if r, err := imported(9, -1); err != nil || r.Duplicate || r.First != 5 || r.Count != 4 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if r, err := imported(9, 7); !errors.Is(err, backend.ErrExists) {
+			t.Errorf("%+v, %v", r, err)
+		}
+		if r, err := imported(9, -1); err != nil || !r.Duplicate {
+			t.Errorf("%+v, %v", r, err)
+		}
+	})
+}

@@ -57,6 +57,11 @@ func (b *Backend) Import(ctx context.Context, id string, events iter.Seq2[[]byte
 		}
 		return b.Adopt(ctx, id, opt.AdoptOptions)
 	}
+	defer func() {
+		if im.stop != nil {
+			im.stop()
+		}
+	}()
 	receipt, err := im.run(ctx, events)
 	return receipt, opError("import", id, err)
 }
@@ -68,6 +73,9 @@ type importer struct {
 	have *manifest.Record // nil: there is no log
 	fold *manifest.Fold   // over the events that the log has, too
 	seq  int64            // of the next event
+	// stored are the log's events, if they have to be looked at; stop ends that.
+	stored func() (Event, error, bool)
+	stop   func()
 
 	open  func() (*Log, error)
 	log   *Log // nil until something has to be written
@@ -115,7 +123,7 @@ func (im *importer) feed(ctx context.Context, events iter.Seq2[[]byte, error]) e
 			return err
 		}
 		if im.have != nil && im.seq < im.have.Next {
-			if err := im.compare(line); err != nil {
+			if err := im.compare(ctx, line); err != nil {
 				return err
 			}
 			continue
@@ -139,9 +147,17 @@ func (im *importer) feed(ctx context.Context, events iter.Seq2[[]byte, error]) e
 }
 
 // compare takes an event that the log has, too, and after the last one of them
-// compares the Merkle roots: no event of the log has to be read for that.
-func (im *importer) compare(line []byte) error {
+// compares the Merkle roots. No event of the log has to be read for that, unless
+// the session's have no times: then those that the log gave them are right.
+func (im *importer) compare(ctx context.Context, line []byte) error {
 	p, err := segment.Prepare(line, 0, im.b.opt.Limits)
+	if err == nil && !p.HasTime() {
+		var at int64
+		if at, err = im.storedTime(ctx); err != nil {
+			return err
+		}
+		p, err = segment.Prepare(line, at, im.b.opt.Limits)
+	}
 	if err != nil {
 		return fmt.Errorf("event %d: %w", im.seq, err)
 	}
@@ -157,6 +173,25 @@ func (im *importer) compare(line []byte) error {
 		}
 	}
 	return nil
+}
+
+// storedTime is the time of the log's event at im.seq.
+func (im *importer) storedTime(ctx context.Context) (int64, error) {
+	if im.stored == nil {
+		im.stored, im.stop = iter.Pull2(im.b.Events(ctx, im.id, ReadOptions{From: im.seq}))
+	}
+	for {
+		ev, err, ok := im.stored()
+		switch {
+		case err != nil:
+			return 0, err
+		case !ok:
+			return 0, fmt.Errorf("%w: event %d, which the log had, is not there any more", ErrRolledBack, im.seq)
+		case ev.Seq == im.seq:
+			parsed, err := ev.Parse()
+			return parsed.Time, err
+		}
+	}
 }
 
 // flush appends the batch. The position is stated, so that two imports at a

@@ -153,6 +153,9 @@ func (p *Pending) Type() string { return p.env.typ }
 // the time at which the event was prepared.
 func (p *Pending) Time() int64 { return p.env.time }
 
+// HasTime reports whether the caller gave a time.
+func (p *Pending) HasTime() bool { return p.env.hasTime }
+
 // HasSeq returns the seq that the caller gave, and whether there is one.
 func (p *Pending) HasSeq() (seq int64, ok bool) { return p.env.seq, p.env.hasSeq }
 
