@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/manifest"
@@ -54,6 +55,31 @@ func (b *Backend) Create(id string, opt CreateOptions) (*Log, error) {
 	l := b.newLog(id, w, open, manifest.Head{})
 	l.mayAdopt = opt.OrAdopt
 	return l, nil
+}
+
+// look reads what is there where a handle that begins a log or adopts it has not
+// yet seen which, and an operation depends on it: one that says where the log
+// must continue, or asks what is in it.
+func (l *Log) look(ctx context.Context, ops []*appendOp) error {
+	depends := func(op *appendOp) bool {
+		if op.judge != nil || op.expect != nil && *op.expect != 0 {
+			return true
+		}
+		if len(op.events) == 0 {
+			return false
+		}
+		seq, given := op.events[0].HasSeq()
+		return given && seq != 0
+	}
+	if !l.mayAdopt || l.owned || l.head.Record != nil || !slices.ContainsFunc(ops, depends) {
+		return nil
+	}
+	head, err := l.b.load(ctx, l.id)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	l.head = head
+	return err
 }
 
 // Adopt opens a handle on a log that is there, to append where it stands: the

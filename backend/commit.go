@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/s3log/s3log/manifest"
@@ -77,6 +76,9 @@ func (l *Log) commit(ops []*appendOp) {
 		return
 	}
 	res, err := manifest.Commit(ctx, l.b.store, l.head, c.step, l.b.commitOptions())
+	if err == nil && res.Proposal == nil && l.lookAgain(ctx, c) {
+		res, err = manifest.Commit(ctx, l.b.store, l.head, c.step, l.b.commitOptions())
+	}
 	l.adjustPace(res)
 	if err != nil {
 		l.failed(c, err)
@@ -85,29 +87,20 @@ func (l *Log) commit(ops []*appendOp) {
 	l.landed(c, res)
 }
 
-// look reads what is there where a handle that begins a log or adopts it has not
-// yet seen which, and an operation depends on it: one that says where the log
-// must continue, or asks what is in it.
-func (l *Log) look(ctx context.Context, ops []*appendOp) error {
-	depends := func(op *appendOp) bool {
-		if op.judge != nil || op.expect != nil && *op.expect != 0 {
-			return true
-		}
-		if len(op.events) == 0 {
-			return false
-		}
-		seq, given := op.events[0].HasSeq()
-		return given && seq != 0
-	}
-	if !l.mayAdopt || l.owned || l.head.Record != nil || !slices.ContainsFunc(ops, depends) {
-		return nil
+// lookAgain reads what is there where a handle that owns nothing yet has told
+// somebody that the log continues elsewhere: it may have been opened long ago. It
+// reports whether there is something new.
+func (l *Log) lookAgain(ctx context.Context, c *batch) bool {
+	mismatch := func(op *appendOp) bool { return errors.Is(c.out[op].err, segment.ErrSeqMismatch) }
+	if l.owned || l.head.Record == nil || !slices.ContainsFunc(c.ops, mismatch) {
+		return false
 	}
 	head, err := l.b.load(ctx, l.id)
-	if errors.Is(err, ErrNotFound) {
-		return nil
+	if err != nil || head.Record.Commit.ID == l.head.Record.Commit.ID {
+		return false
 	}
 	l.head = head
-	return err
+	return true
 }
 
 // landed takes a commit that is in the log, or that needed no write.
