@@ -9,6 +9,7 @@ import (
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
+	"github.com/s3log/s3log/segment"
 )
 
 // Backend writes logs, and reads them. It may be shared by all goroutines of a
@@ -80,6 +81,22 @@ func (l *Log) look(ctx context.Context, ops []*appendOp) error {
 	}
 	l.head = head
 	return err
+}
+
+// lookAgain reads what is there where a handle that owns nothing yet has told
+// somebody that the log continues elsewhere: it may have been opened long ago. It
+// reports whether there is something new.
+func (l *Log) lookAgain(ctx context.Context, c *batch) bool {
+	mismatch := func(op *appendOp) bool { return errors.Is(c.out[op].err, segment.ErrSeqMismatch) }
+	if l.owned || l.head.Record == nil || !slices.ContainsFunc(c.ops, mismatch) {
+		return false
+	}
+	head, err := l.b.load(ctx, l.id)
+	if err != nil || head.Record.Commit.ID == l.head.Record.Commit.ID {
+		return false
+	}
+	l.head = head
+	return true
 }
 
 // Adopt opens a handle on a log that is there, to append where it stands: the

@@ -87,22 +87,6 @@ func (l *Log) commit(ops []*appendOp) {
 	l.landed(c, res)
 }
 
-// lookAgain reads what is there where a handle that owns nothing yet has told
-// somebody that the log continues elsewhere: it may have been opened long ago. It
-// reports whether there is something new.
-func (l *Log) lookAgain(ctx context.Context, c *batch) bool {
-	mismatch := func(op *appendOp) bool { return errors.Is(c.out[op].err, segment.ErrSeqMismatch) }
-	if l.owned || l.head.Record == nil || !slices.ContainsFunc(c.ops, mismatch) {
-		return false
-	}
-	head, err := l.b.load(ctx, l.id)
-	if err != nil || head.Record.Commit.ID == l.head.Record.Commit.ID {
-		return false
-	}
-	l.head = head
-	return true
-}
-
 // landed takes a commit that is in the log, or that needed no write.
 func (l *Log) landed(c *batch, res manifest.Result) {
 	l.head = res.Head

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -334,4 +335,40 @@ func TestFailureIsSticky(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A handle that owns nothing yet does not judge by what it saw when it was
+// opened.
+func TestExpectNextOfAHandleOpenedLongAgo(t *testing.T) {
+	trace := tracestore.New(memstore.New(t), tracestore.Options{})
+	b := backend.New(trace, backend.Options{})
+	l := create(t, b, "log")
+	appendOne(t, l, event(0))
+	pending := adopt(t, b, "log")
+	appendOne(t, l, event(1))
+	appendOne(t, l, event(2))
+	before := trace.Counts()
+	for _, n := range []int64{1, 2, 4} { // 1 is what it saw
+		if _, err := pending.Append(t.Context(), [][]byte{event(3)}, backend.AppendOptions{ExpectNext: expect(n)}); !errors.Is(err, backend.ErrSeqMismatch) || !strings.Contains(err.Error(), "continues at 3") {
+			t.Errorf("%d: %v", n, err)
+		}
+	}
+	if r, err := pending.Append(t.Context(), [][]byte{event(3)}, backend.AppendOptions{ExpectNext: expect(3)}); err != nil || r.First != 3 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if _, err := pending.Append(t.Context(), [][]byte{event(4)}, backend.AppendOptions{ExpectNext: expect(3)}); !errors.Is(err, backend.ErrSeqMismatch) {
+		t.Error(err)
+	}
+	if c := trace.Counts().Sub(before); c.Put != 2 || c.Get > 4 {
+		t.Errorf("%+v", c)
+	}
+	closeLog(t, pending)
+	_ = l.Close(t.Context(), backend.CloseOptions{})
+
+	pending = adopt(t, b, "log")
+	appendOne(t, adopt(t, b, "log"), event(4))
+	if r, err := pending.Append(t.Context(), [][]byte{[]byte(`{"type":"note","seq":5,"data":0}`)}, backend.AppendOptions{}); err != nil || r.First != 5 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	closeLog(t, pending)
 }
