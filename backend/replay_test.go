@@ -49,10 +49,7 @@ func TestReplays(t *testing.T) {
 		if r != (backend.Receipt{Log: "log", Count: int64(len(want)), Next: int64(len(want)), Revision: 1, Generation: 1}) {
 			t.Errorf("%d: %+v", i, r)
 		}
-		var got []string
-		for _, typ := range types(t, b.Reader, "log") {
-			got = append(got, typ)
-		}
+		got := types(t, b.Reader, "log")
 		for i := range want {
 			want[i], _, _ = strings.Cut(want[i], " ")
 		}
