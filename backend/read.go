@@ -153,7 +153,10 @@ func (r *Reader) walk(ctx context.Context, rec *manifest.Record, from, to int64,
 	next = from
 	emit := func(first int64, raw []byte) bool {
 		for line := range segment.Lines(raw) { // whole lines: they were counted when they were decoded
-			if first >= next && first < to {
+			if first > next {
+				return false // a gap, which the end of walk reports
+			}
+			if first == next && first < to {
 				if !yield(Event{Log: rec.Log, Seq: first, Line: line}, nil) {
 					stop = true
 					return false
@@ -169,7 +172,7 @@ func (r *Reader) walk(ctx context.Context, rec *manifest.Record, from, to int64,
 			return next, stop, err
 		}
 	}
-	if next < to {
+	if next >= rec.TailFirst() && next < to {
 		t, err := readTail(segment.NewCodec(), rec)
 		if err != nil {
 			return next, false, &OpError{Op: "read", Log: rec.Log, Key: manifest.Key(rec.Log), Seq: rec.TailFirst(), Err: err, Hint: hint(err)}
@@ -177,6 +180,12 @@ func (r *Reader) walk(ctx context.Context, rec *manifest.Record, from, to int64,
 		for _, f := range t.frames {
 			emit(f.first, f.raw)
 		}
+	}
+	if next < to && !stop {
+		// Every part was checked against the manifest: this cannot be. But if it
+		// ever is, the log must not look shorter than it is.
+		return next, false, &OpError{Op: "read", Log: rec.Log, Key: manifest.Key(rec.Log), Seq: next,
+			Err: fmt.Errorf("%w: its parts hold no event of seq %d", ErrCorrupt, next)}
 	}
 	return next, stop, nil
 }
