@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -171,7 +170,7 @@ func killedSomewhere(t *testing.T, r *rig, id string, after int64, later time.Du
 	for ; before < 0; time.Sleep(time.Millisecond) {
 		first := must(reader.Info(t.Context(), id))
 		c := must(reader.Check(t.Context(), id, seedpath.Pairs["compaction"], backend.CheckOptions{}))
-		lines := checkedRead(t, reader, id)
+		lines := must(read(t, r.direct, id, 0))
 		if must(reader.Info(t.Context(), id)).Revision == first.Revision {
 			before = len(lines)
 			if want := scanned(t, lines); string(c.Answer) != want {
@@ -195,10 +194,6 @@ func killedSomewhere(t *testing.T, r *rig, id string, after int64, later time.Du
 // scanned is the verdict on compactions that a backward scan of the lines gives.
 func scanned(t *testing.T, lines []string) string {
 	t.Helper()
-	events, err := plainlog.ParseAll(splitLines(strings.Join(lines, "\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	answer, _, _ := plainlog.Verdict(events, "compaction/start", "compaction/end")
+	answer, _, _ := plainlog.Verdict(parsed(t, lines), "compaction/start", "compaction/end")
 	return answer
 }
