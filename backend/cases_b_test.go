@@ -311,3 +311,40 @@ func TestBBytesAreKept(t *testing.T) {
 		}
 	}
 }
+
+// A whole and valid segment of the right size, of other events: only the
+// manifest's hash tells (B-06).
+func TestB06OtherEventsOfTheSameSize(t *testing.T) {
+	mem, key, lines := sealedLog(t)
+	good := mem.Snapshot(key)[key]
+	r, err := segment.OpenBytes(segment.NewCodec(), good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := r.Index()
+	for n := range 100 {
+		changed, digit := n/10, n%10
+		w := segment.NewWriter(segment.NewCodec(), segment.LevelBetter, segment.FrameRaw, 0)
+		for i, line := range lines {
+			if i == changed {
+				line = strings.Replace(line, fmt.Sprint("number ", i), fmt.Sprint("number ", digit), 1)
+			}
+			if err := w.Add([]byte(line)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		object, _, err := w.Finish(segment.Footer{Nonce: x.Nonce, State: x.State, UID: x.UID, Log: x.Log, Origin: x.Origin, Header: x.Header})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(object) != len(good) || bytes.Equal(object, good) {
+			continue
+		}
+		mem.Replace(key, object)
+		if got, err := readAll(t.Context(), backend.NewReader(mem, backend.Options{}), "log", 0); !errors.Is(err, backend.ErrCorrupt) || len(got) != 0 {
+			t.Errorf("%d events, %v", len(got), err)
+		}
+		return
+	}
+	t.Fatal("no such segment found")
+}

@@ -415,3 +415,38 @@ func TestImportAgainWithoutTimes(t *testing.T) {
 		}
 	})
 }
+
+// An import appends in batches of MaxBatch, or of what one append may hold, and
+// its last one releases the log.
+func TestImportBatches(t *testing.T) {
+	large := tagged("large", 10<<20)
+	for _, tc := range []struct {
+		max, events int
+		line        []byte
+		puts        int64
+	}{
+		{max: 1, events: 5, line: event(0), puts: 5},
+		{max: 1000, events: 100, line: event(0), puts: 20},
+		{max: 1 << 20, events: 100, line: event(0), puts: 1},
+		{max: 1 << 30, events: 7, line: large, puts: 3 + 3}, // each with a segment
+	} {
+		trace := tracestore.New(memstore.New(t), tracestore.Options{})
+		b := backend.New(trace, backend.Options{MaxBatch: tc.max})
+		r, err := b.Import(t.Context(), "log", func(yield func([]byte, error) bool) {
+			for range tc.events {
+				if !yield(tc.line, nil) {
+					return
+				}
+			}
+		}, backend.ImportOptions{})
+		if err != nil || r.Count != int64(tc.events) {
+			t.Errorf("%d: %+v, %v", tc.max, r, err)
+		}
+		if n := trace.Counts().Put; n != tc.puts {
+			t.Errorf("%d: %d PUTs", tc.max, n)
+		}
+		if info, err := b.Info(t.Context(), "log"); err != nil || !info.Owner.Released || info.Next != int64(tc.events) {
+			t.Errorf("%d: %+v, %v", tc.max, info, err)
+		}
+	}
+}

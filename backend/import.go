@@ -66,6 +66,9 @@ func (b *Backend) Import(ctx context.Context, id string, events iter.Seq2[[]byte
 	return receipt, opError("import", id, err)
 }
 
+// maxAssigned is more than what an append adds to a line: seq, time and LF.
+const maxAssigned = 64
+
 // importer compares a session with a log and appends what it has more.
 type importer struct {
 	b    *Backend
@@ -134,14 +137,17 @@ func (im *importer) feed(ctx context.Context, events iter.Seq2[[]byte, error]) e
 			}
 			im.first = im.seq
 		}
-		im.batch = append(im.batch, append([]byte(nil), line...))
-		im.size += len(line)
-		im.seq++
-		if im.size >= im.b.opt.MaxBatch {
+		// The batch is sent when the next line does not fit, so that there is a last
+		// one to release the log with.
+		size := len(line) + maxAssigned
+		if len(im.batch) > 0 && im.size+size > min(im.b.opt.MaxBatch, MaxAppend) {
 			if err := im.flush(ctx, false); err != nil {
 				return err
 			}
 		}
+		im.batch = append(im.batch, append([]byte(nil), line...))
+		im.size += size
+		im.seq++
 	}
 	return nil
 }
