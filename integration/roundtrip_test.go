@@ -17,23 +17,9 @@ import (
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/filestore"
-	"github.com/s3log/s3log/backend/objstore/objstoretest"
 	"github.com/s3log/s3log/sessionfile"
 	"github.com/s3log/s3log/sessiongen"
 )
-
-// The server keeps the contract, through the driver and HTTP. A read that meets
-// a write may get the older ETag with the newer body.
-func TestServerKeepsTheContract(t *testing.T) {
-	r := newRig(t)
-	opt := objstoretest.Options{Metadata: true, TornReads: true, Keys: 1100, Writers: 8, Rounds: 10}
-	if long() {
-		opt.Keys, opt.Writers, opt.Rounds = 0, 0, 0
-	}
-	objstoretest.Run(t, func(t *testing.T) objstore.Store {
-		return openS3(t, r.Endpoint, r.bucket, r.AccessKey, r.SecretKey)
-	}, opt)
-}
 
 // fixtures are the session files of real agents, which are not part of the
 // repository.
