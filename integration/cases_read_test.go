@@ -24,14 +24,6 @@ import (
 	"github.com/s3log/s3log/seedpath"
 )
 
-// segmented makes a log of some segments and a tail in a bucket, and returns
-// its lines.
-func segmented(t *testing.T, r *rig, id string) ([]string, backend.Info) {
-	t.Helper()
-	lines, info := grown(t, r.direct, id)
-	return lines, info
-}
-
 // wide makes a log whose first segment is so large that it is read by ranges
 // where only its end is wanted.
 func wide(t *testing.T, r *rig, id string) backend.Info {
@@ -73,7 +65,7 @@ func named(t *testing.T, err error, key string, seq int64) {
 // A-08: ETags that are no MD5 of anything.
 func TestA08AnyETag(t *testing.T) {
 	r := newRig(t)
-	want, _ := segmented(t, r, "log")
+	want, _ := grown(t, r.direct, "log")
 	for _, tag := range []string{`"0f1e2d3c4b5a69788796a5b4c3d2e1f0-2"`, `"00112233445566778899aabbccddeeff"`} {
 		r.proxy.Reset()
 		r.proxy.Add(faultproxy.Rule{Times: -1, Fault: faultproxy.ETag(func(string) string { return tag })})
@@ -101,7 +93,7 @@ func TestA13WrongRegion(t *testing.T) {
 // absence, nor for an empty log.
 func TestA14DeniedOrAbsent(t *testing.T) {
 	r := newRig(t)
-	want, info := segmented(t, r, "log")
+	want, info := grown(t, r.direct, "log")
 	r.proxy.Add(faultproxy.Rule{Times: -1, Fault: faultproxy.DenyAbsent()})
 	b := backend.New(r.store, quick)
 
@@ -146,7 +138,7 @@ func TestA14DeniedOrAbsent(t *testing.T) {
 // loss, and nothing is written because of it.
 func TestA15KMSDeniedOnASegment(t *testing.T) {
 	r := newRig(t)
-	want, info := segmented(t, r, "log")
+	want, info := grown(t, r.direct, "log")
 	second := info.Segments[1].Name
 	for name, message := range map[string]string{
 		"told":     "User: u is not authorized to perform: kms:Decrypt on the resource associated with this ciphertext",
@@ -214,7 +206,7 @@ func TestA21ListThatNeverAdvances(t *testing.T) {
 // help, it is the connection's fault, not the log's.
 func TestA22ShortBodies(t *testing.T) {
 	r := newRig(t)
-	want, info := segmented(t, r, "log")
+	want, info := grown(t, r.direct, "log")
 	keys := map[string]string{"manifest": "manifests/log.json", "segment": info.Segments[0].Name.String()}
 	for name, key := range keys {
 		t.Run(name, func(t *testing.T) {
@@ -276,7 +268,7 @@ func empty(t *testing.T, r *rig, key string) {
 // events are concerned; other logs are as they were.
 func TestA27MissingSegment(t *testing.T) {
 	r := newRig(t)
-	want, info := segmented(t, r, "log")
+	want, info := grown(t, r.direct, "log")
 	mustAppend(t, mustCreate(t, r.direct, "other", quick), note(0))
 	second := info.Segments[1]
 	key := manifest.SegmentKey("log", second.Name)
@@ -316,7 +308,7 @@ func TestA27MissingSegment(t *testing.T) {
 // A-30: a reader that polls, with the right to get objects and no other.
 func TestA30ReaderWritesNothing(t *testing.T) {
 	r := newRig(t)
-	segmented(t, r, "log")
+	grown(t, r.direct, "log")
 	mustAppend(t, mustAdopt(t, r.direct, "log", quick), []byte(`{"type":"compaction/start","data":{}}`))
 	want := checkedRead(t, backend.NewReader(r.direct, quick), "log")
 	id, ok := r.ReadOnly(t, r.bucket)

@@ -48,10 +48,10 @@ func honest(r *http.Request, etag string) (bool, int, string) {
 	return true, http.StatusOK, ""
 }
 
-// careless applies everything.
+// carelessPut applies everything.
 func carelessPut(*http.Request, string) (bool, int, string) { return true, http.StatusOK, "" }
 
-// inverted fails where it should not, and the other way round.
+// invertedPut fails where it should not, and the other way round.
 func invertedPut(r *http.Request, etag string) (bool, int, string) {
 	if ok, _, _ := honest(r, etag); ok {
 		return false, http.StatusPreconditionFailed, "PreconditionFailed"
@@ -59,7 +59,7 @@ func invertedPut(r *http.Request, etag string) (bool, int, string) {
 	return true, http.StatusOK, ""
 }
 
-// halfInverted gets creates wrong and replacements right.
+// halfInvertedPut gets creates wrong and replacements right.
 func halfInvertedPut(r *http.Request, etag string) (bool, int, string) {
 	if r.Header.Get("If-Match") != "" {
 		return honest(r, etag)
