@@ -18,6 +18,7 @@ import (
 	"github.com/s3log/s3log/localstack"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
+	"github.com/s3log/s3log/segment"
 )
 
 // What the programs of the seed path are told beside what child processes are
@@ -89,8 +90,8 @@ func dies(t *testing.T, r *rig, cmd *exec.Cmd, n int, answered bool) faultproxy.
 // deaths runs a command once to see what it asks for, and then again and again:
 // killed at each request, before it has reached the server, and after the
 // server has answered. The last request is the only one that shows. The ids of
-// the logs begin with prefix.
-func deaths(t *testing.T, r *rig, prefix string, prepare func(id string), command func(id string) *exec.Cmd, after func(what, id string, done bool)) {
+// the logs begin with prefix. It returns how many requests there are.
+func deaths(t *testing.T, r *rig, prefix string, prepare func(id string), command func(id string) *exec.Cmd, after func(what, id string, done bool)) (n int) {
 	t.Helper()
 	whole := prefix + "whole"
 	prepare(whole)
@@ -116,11 +117,25 @@ func deaths(t *testing.T, r *rig, prefix string, prepare func(id string), comman
 			what := fmt.Sprintf("killed at request %d (%s %s), answered: %v", n, seen[n-1].Op, seen[n-1].Key, answered)
 			after(what, id, answered && n == len(requests))
 			if t.Failed() {
-				return
+				return len(requests)
 			}
 		}
 	}
 	t.Logf("%d requests: %v", len(requests), requests.Counts())
+	return len(requests)
+}
+
+// manyCalls is an interrupted turn with n calls that nobody has answered, in a
+// tail that is nearly full: its closers do not fit any more.
+func manyCalls(n int) [][]byte {
+	var calls []string
+	for i := range n {
+		calls = append(calls, fmt.Sprintf(`{"type":"tool-call","id":%q,"name":"bash","arguments":"{}"}`, noise(uint64(i), 200)))
+	}
+	lines := splitLines(interruptedIn)
+	return append(lines,
+		fmt.Appendf(nil, `{"type":"note","data":"%s%s"}`, noise(uint64(n), 98_000), strings.Repeat("x", segment.FrameRaw)),
+		fmt.Appendf(nil, `{"type":"assistant/message","data":{"turn":1,"step":1,"message":{"id":"m","role":"assistant","content":[%s],"source":{"kind":"model","provider":"p","model":"m"}}},"surfaceOp":"append"}`, strings.Join(calls, ",")))
 }
 
 // A process that resumes a log dies: until its PUT has taken effect a reader
@@ -128,35 +143,39 @@ func deaths(t *testing.T, r *rig, prefix string, prepare func(id string), comman
 // The next resume finds either.
 func TestDeathOfAResume(t *testing.T) {
 	r := newRig(t)
-	events := splitLines(interruptedIn)
-	seeded := func(id string) {
-		if _, err := backend.New(r.direct, quick).Import(t.Context(), id, each(events), backend.ImportOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	reader := backend.NewReader(r.direct, quick)
-	const closers, marks = 2, 1
+	resume := func(id string) *exec.Cmd { return r.ctl(t).cmd("resume", id) }
+	const marks = 1
 	for name, tc := range map[string]struct {
-		command func(id string) *exec.Cmd
-		own     int64 // events beside closers and boundary
+		events   [][]byte
+		closers  int64
+		own      int64 // events beside closers and boundary
+		requests int
+		command  func(id string) *exec.Cmd
 	}{
-		"at once": {func(id string) *exec.Cmd { return r.ctl(t).cmd("resume", id) }, 0},
-		"with the first append": {func(id string) *exec.Cmd {
+		"at once":          {splitLines(interruptedIn), 2, 0, 2, resume},
+		"with a full tail": {manyCalls(100), 102, 0, 3, resume},
+		"with the first append": {splitLines(interruptedIn), 2, 1, 2, func(id string) *exec.Cmd {
 			return r.program(t, "pending", envLog+"="+id)
-		}, 1},
+		}},
 	} {
+		seeded := func(id string) {
+			if _, err := backend.New(r.direct, quick).Import(t.Context(), id, each(tc.events), backend.ImportOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		t.Run(name, func(t *testing.T) {
-			deaths(t, r, strings.ReplaceAll(name, " ", "-")+"/", seeded, tc.command, func(what, id string, done bool) {
-				want := resumed{next: int64(len(events)), verdict: seedpath.Live, generation: 1}
+			n := deaths(t, r, strings.ReplaceAll(name, " ", "-")+"/", seeded, tc.command, func(what, id string, done bool) {
+				want := resumed{next: int64(len(tc.events)), verdict: seedpath.Live, generation: 1}
 				if done {
-					want = resumed{want.next + closers + marks + tc.own, seedpath.Stale, 2}
+					want = resumed{want.next + tc.closers + marks + tc.own, seedpath.Stale, 2}
 				}
 				if got := seen(t, reader, id); got != want {
 					t.Errorf("%s: a reader sees %+v, want %+v", what, got, want)
 				}
 				// Whoever comes next has nothing to repair.
 				got := fields[receiptJSON](t, r.ctl(t).want(0, "", "resume", id, "--output", "json").stdout)
-				again := int64(closers + marks)
+				again := tc.closers + marks
 				if done {
 					again = tc.own // a boundary behind the append, if there was one
 				}
@@ -180,6 +199,9 @@ func TestDeathOfAResume(t *testing.T) {
 					t.Errorf("%s: in the end %s", what, v)
 				}
 			})
+			if n != tc.requests {
+				t.Errorf("%d requests, want %d", n, tc.requests)
+			}
 		})
 	}
 }
