@@ -18,7 +18,7 @@ import (
 
 // Real sessions, cut at every event by the death of their writer.
 func TestEveryCutOfRealSessions(t *testing.T) {
-	all := fixtures(t)
+	all := realSessions(t)
 	cuts := 0
 	for i, s := range all {
 		if testing.Short() && i%8 != 0 {

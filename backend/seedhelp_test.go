@@ -11,6 +11,7 @@ import (
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore/memstore"
+	"github.com/s3log/s3log/internal/fixtures"
 	"github.com/s3log/s3log/internal/plainlog"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
@@ -28,44 +29,26 @@ type session struct {
 	lines  [][]byte
 }
 
-// fixtures reads real sessions. They are not part of the repository:
-// S3LOG_FIXTURES names their folder, by default ../shared/fixtures beside the
-// module.
-func fixtures(t testing.TB) (all []session) {
+// realSessions reads real sessions.
+func realSessions(t testing.TB) (all []session) {
 	t.Helper()
-	dir := os.Getenv("S3LOG_FIXTURES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "fixtures")
-	}
-	for _, sub := range []string{"sessions", "legacy-messages"} {
-		files, err := filepath.Glob(filepath.Join(dir, sub, "*.jsonl"))
+	for _, file := range fixtures.Files(t, "sessions", "legacy-messages") {
+		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := sessionfile.NewReader(bytes.NewReader(data), sessionfile.Options{})
+		r, err := sessionfile.NewReader(bytes.NewReader(data), sessionfile.Options{})
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		s := session{name: filepath.Base(file), header: r.Header()}
+		for line, err := range r.Events() {
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
-			s := session{name: filepath.Base(file), header: r.Header()}
-			for line, err := range r.Events() {
-				if err != nil {
-					t.Fatalf("%s: %v", file, err)
-				}
-				s.lines = append(s.lines, bytes.Clone(line.Bytes))
-			}
-			all = append(all, s)
+			s.lines = append(s.lines, bytes.Clone(line.Bytes))
 		}
-	}
-	if len(all) == 0 {
-		if os.Getenv("S3LOG_FIXTURES") != "" {
-			t.Fatalf("no session files in %s, which S3LOG_FIXTURES names", dir)
-		}
-		t.Skipf("NOT TESTED with real sessions: no files in %s; set S3LOG_FIXTURES to a folder that has them", dir)
+		all = append(all, s)
 	}
 	return all
 }

@@ -17,32 +17,15 @@ import (
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/filestore"
+	"github.com/s3log/s3log/internal/fixtures"
 	"github.com/s3log/s3log/sessionfile"
 	"github.com/s3log/s3log/sessiongen"
 )
 
-// fixtures are the session files of real agents, which are not part of the
-// repository.
-func fixtures(t *testing.T) (dir string, files []string) {
+// realFiles are the session files of real agents.
+func realFiles(t *testing.T) (dir string, files []string) {
 	t.Helper()
-	dir = os.Getenv("S3LOG_FIXTURES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "fixtures")
-	}
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && strings.HasSuffix(path, ".jsonl") {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err == nil && len(files) > 0 {
-		return dir, files
-	}
-	if os.Getenv("CI") == "true" || os.Getenv("S3LOG_FIXTURES") != "" {
-		t.Fatalf("no session files in %s: %v", dir, err)
-	}
-	t.Skipf("NOT TESTED with real sessions: none in %s (S3LOG_FIXTURES names the folder)", dir)
-	return "", nil
+	return fixtures.Dir(t), fixtures.Files(t, "sessions", "legacy-messages", "other-agents")
 }
 
 // eventLines are the events of a session file.
@@ -89,7 +72,7 @@ func TestFixturesOverHTTP(t *testing.T) {
 // fixturesInto imports every fixture into a store, and reads it back.
 func fixturesInto(t *testing.T, store objstore.Store) {
 	t.Helper()
-	dir, files := fixtures(t)
+	dir, files := realFiles(t)
 	embedded, err := filestore.Open(t.TempDir(), filestore.Options{NoSync: true})
 	if err != nil {
 		t.Fatal(err)

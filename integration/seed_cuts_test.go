@@ -38,7 +38,7 @@ func TestContractOverHTTP(t *testing.T) {
 func TestCutsOverHTTP(t *testing.T) {
 	sessions := map[string]func(t *testing.T) [][]byte{
 		"real": func(t *testing.T) [][]byte {
-			dir, files := fixtures(t)
+			dir, files := realFiles(t)
 			name := filepath.Join(dir, "sessions", "examples__headless-agent__semantic-checkpoint-snapshots__tool-outcome-unknown__session.expected.jsonl")
 			if !slices.Contains(files, name) {
 				name = files[0]

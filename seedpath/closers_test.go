@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/s3log/s3log/internal/fixtures"
 	"github.com/s3log/s3log/internal/plainlog"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
@@ -253,16 +254,9 @@ func TestOrphanedCompactionIsStaleAfterResume(t *testing.T) {
 
 // The closers that a harness really wrote, byte for byte except the sentence.
 func TestRealCloser(t *testing.T) {
-	dir := os.Getenv("S3LOG_FIXTURES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "fixtures")
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "sessions", "examples__headless-agent__semantic-checkpoint-snapshots__tool-outcome-unknown__session.expected.jsonl"))
+	text, err := os.ReadFile(filepath.Join(fixtures.Dir(t), "sessions", "examples__headless-agent__semantic-checkpoint-snapshots__tool-outcome-unknown__session.expected.jsonl"))
 	if err != nil {
-		if os.Getenv("S3LOG_FIXTURES") != "" {
-			t.Fatalf("no real sessions, and S3LOG_FIXTURES is set: %v", err)
-		}
-		t.Skipf("NOT TESTED with a real closer: %v; set S3LOG_FIXTURES to a folder that has real sessions", err)
+		t.Fatal(err)
 	}
 	lines := bytes.Split(bytes.TrimSpace(text), []byte{'\n'})[1:] // after the header
 	want := string(bytes.Join(lines[5:8], []byte{'\n'}))

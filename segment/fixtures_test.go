@@ -8,30 +8,15 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/s3log/s3log/internal/fixtures"
 	"github.com/s3log/s3log/segment"
 )
 
-// fixtureRows returns the lines of real session files, by file. They are not
-// part of the repository: S3LOG_FIXTURES names their folder, by default
-// ../shared/fixtures beside the module.
+// fixtureRows returns the lines of real session files, by file.
 func fixtureRows(t *testing.T) map[string][][]byte {
 	t.Helper()
-	dir := os.Getenv("S3LOG_FIXTURES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "fixtures")
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "sessions", "*.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(files) == 0 {
-		if os.Getenv("S3LOG_FIXTURES") != "" {
-			t.Fatalf("no session files in %s, which S3LOG_FIXTURES names", dir)
-		}
-		t.Skipf("NOT TESTED with real sessions: no files in %s; set S3LOG_FIXTURES to a folder that has them", dir)
-	}
 	rows := make(map[string][][]byte)
-	for _, file := range files {
+	for _, file := range fixtures.Files(t, "sessions") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -12,30 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/s3log/s3log/internal/fixtures"
 	"github.com/s3log/s3log/segment"
 )
 
-// fixtures is the folder with real session files. They are not part of the
-// repository: S3LOG_FIXTURES names their folder, by default ../shared/fixtures
-// beside the module. Without them the tests that need them are skipped, unless
-// the folder was named.
-func fixtures(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("S3LOG_FIXTURES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "shared", "fixtures")
-	}
-	if _, err := os.Stat(dir); err != nil {
-		if os.Getenv("S3LOG_FIXTURES") != "" {
-			t.Fatalf("no real sessions, and S3LOG_FIXTURES is set: %v", err)
-		}
-		t.Skipf("NOT TESTED with real sessions: %v; set S3LOG_FIXTURES to a folder that has them", err)
-	}
-	return dir
-}
-
 func TestFixturesRoundTrip(t *testing.T) {
-	dir := fixtures(t)
+	dir := fixtures.Dir(t)
 	manifest, err := os.ReadFile(filepath.Join(dir, "MANIFEST.tsv"))
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +80,7 @@ func roundTrip(t *testing.T, data []byte, rows, count int) {
 }
 
 func TestFixturesOfOtherAgents(t *testing.T) {
-	dir := filepath.Join(fixtures(t), "other-agents")
+	dir := filepath.Join(fixtures.Dir(t), "other-agents")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		t.Fatal(err)

@@ -7,38 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/s3log/s3log/internal/fixtures"
 	"github.com/s3log/s3log/sessionfile"
 )
-
-// fixtures is the folder with real session files. They are not part of the
-// project: without them the tests that need them are skipped, except in CI.
-func fixtures(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("S3LOG_FIXTURES")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "fixtures")
-	}
-	if _, err := os.Stat(dir); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("no session fixtures: %v", err)
-		}
-		t.Skipf("no session fixtures: %v (S3LOG_FIXTURES names the folder)", err)
-	}
-	return dir
-}
 
 // TestFixtures imports every real session, reads it back byte for byte, exports
 // it, and imports the export under another id: the same Merkle root.
 func TestFixtures(t *testing.T) {
-	dir := fixtures(t)
-	var names []string
-	for _, folder := range []string{"sessions", "legacy-messages"} {
-		found, err := filepath.Glob(filepath.Join(dir, folder, "*.jsonl"))
-		if err != nil || len(found) == 0 {
-			t.Fatalf("%s has no session files (%v)", folder, err)
-		}
-		names = append(names, found...)
-	}
+	names := fixtures.Files(t, "sessions", "legacy-messages")
 	total := 0
 	for _, name := range names {
 		t.Run(filepath.Base(name), func(t *testing.T) {
@@ -97,7 +73,7 @@ func expand(t *testing.T, name string) (header, events []byte) {
 
 // Transcripts of other agents are wrapped.
 func TestFixturesOfOtherAgents(t *testing.T) {
-	names, err := filepath.Glob(filepath.Join(fixtures(t), "other-agents", "*.jsonl"))
+	names, err := filepath.Glob(filepath.Join(fixtures.Dir(t), "other-agents", "*.jsonl"))
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no transcripts (%v)", err)
 	}

@@ -82,6 +82,7 @@ var layers = map[string]layer{
 	"localstack/container": {imports: []string{"localstack"}, goroutines: true, prints: true},
 	"integration":          {},
 	"internal/faultproxy":  {},
+	"internal/fixtures":    {},
 	"internal/layers":      {},
 	"internal/plainlog":    {},
 }
