@@ -22,7 +22,7 @@ var builtCommand = sync.OnceValues(func() (string, error) {
 	}
 	atExit = append(atExit, func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "s3logctl")
-	if text, err := exec.Command("go", "build", "-o", path, "../cmd/s3logctl").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-buildvcs=false", "-o", path, "../cmd/s3logctl").CombinedOutput(); err != nil {
 		return "", errors.New(string(text))
 	}
 	return path, nil
