@@ -60,7 +60,7 @@ func (r *Reader) loadIf(ctx context.Context, id string, ifNot objstore.Version) 
 	if rec := head.Record; was.uid == rec.UID && rec.Revision < was.revision {
 		return head, &OpError{Op: "load", Log: id, Key: manifest.Key(id), Seq: -1,
 			Err:  fmt.Errorf("%w: revision %d, %d was seen before", ErrRolledBack, rec.Revision, was.revision),
-			Hint: "an older manifest was put back, or a cache or replica answers with old objects; `s3logctl fsck` says what was lost"}
+			Hint: "an older manifest was put back, or a cache or replica answers with old objects; compare with a root noted elsewhere (`s3logctl verify --since`)"}
 	}
 	r.remember(id, head.Record)
 	return head, nil

@@ -65,5 +65,5 @@ func sameSegment(ctx context.Context, st objstore.Store, id, key string, body []
 
 func uploadError(id, key string, err error) error {
 	return &OpError{Op: "upload", Log: id, Key: key, Seq: -1, Err: err,
-		Hint: "nothing was committed; the object, if it arrived, is an orphan that gc removes"}
+		Hint: "nothing was committed; the object, if it arrived, is an orphan that no manifest names"}
 }
