@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,8 @@ type soak struct {
 	mem    *memstore.Store
 	store  *faultstore.Store
 	claims *claims
+
+	down atomic.Bool // no reply comes through
 
 	mu  sync.Mutex
 	rng *rand.Rand
@@ -51,6 +54,11 @@ func (s *soak) faulty(n int) (late []*faultstore.Injection) {
 	} {
 		s.store.Inject(faultstore.Rule{Match: func(string, string, []byte) bool { return s.chance(n) }, Fault: f})
 	}
+	for _, f := range []faultstore.Fault{faultstore.Late(), faultstore.LostReply()} {
+		late = append(late, s.store.Inject(faultstore.Rule{Match: func(op, _ string, _ []byte) bool {
+			return s.down.Load() && (op == "Get" || s.chance(2))
+		}, Fault: f}))
+	}
 	for _, f := range []faultstore.Fault{faultstore.Late(), faultstore.LateCopy()} {
 		late = append(late, s.store.Inject(faultstore.Rule{Match: func(op, _ string, _ []byte) bool { return op == "Put" && s.chance(n) }, Fault: f}))
 	}
@@ -74,7 +82,7 @@ func (s *soak) process(name string, n int) (seqs []int64) {
 		tag := fmt.Sprintf("%s-%d", name, i)
 		pad := []int{10, 10, 100, 3000, sealing}[s.intN(5)]
 		for try := 0; ; try++ {
-			if try == 60 {
+			if try == 200 {
 				s.t.Errorf("seed %d: %s: cannot be appended", s.seed, tag)
 				return seqs
 			}
@@ -127,7 +135,7 @@ func (s *soak) acked(r backend.Receipt, tag string) int64 {
 }
 
 func (s *soak) decide(b *backend.Backend, token string) (backend.Receipt, bool) {
-	for range 50 {
+	for range 200 {
 		if d, err := b.Decide(s.t.Context(), token); err == nil {
 			return d.Receipt, d.Committed
 		}
@@ -156,6 +164,14 @@ func TestG1Soak(t *testing.T) {
 					for _, l := range late {
 						l.Release(context.Background())
 					}
+				}
+			})
+			others.Go(func() { // outages
+				for ctx.Err() == nil {
+					s.pause(6 * time.Second)
+					s.down.Store(true)
+					s.pause(6 * time.Second)
+					s.down.Store(false)
 				}
 			})
 			others.Go(func() { // maintenance
