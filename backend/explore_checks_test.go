@@ -19,6 +19,7 @@ import (
 //	LOSTACK     acknowledged, yet not in the log at that place; or events of the log are gone
 //	TWICE       an operation is in the log twice
 //	KEYTWICE    a keyed append is in the log twice
+//	KEYMISS     told "fenced" on a version that has the key
 //	INTERLEAVE  two writers commit in one generation
 //	FENCE       a writer that was replaced takes over again
 //	FALSEFENCE  told "fenced", yet it owns the log
@@ -311,9 +312,9 @@ func (p *process) failed(log string, l *Log, err error) {
 		if h := w.head(log); l != nil && h.rec.Owner.Writer == l.Writer() {
 			w.fail("FALSEFENCE", "%s owns the log and was told %v", p.id(), err)
 		}
-	case errors.Is(err, ErrExists):
+	case errors.Is(err, ErrExists) && log == childLog:
 		w.reached["exists"]++
-	case errors.Is(err, ErrDenied), errors.Is(err, ErrNotFound), errors.Is(err, ErrOpenTurn):
+	case errors.Is(err, ErrDenied) && p.faulted, errors.Is(err, ErrNotFound) && log == childLog:
 		w.reached["not committed"]++
 	default:
 		w.fail("INTERNAL", "%s: %v", p.id(), err)

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -147,6 +148,9 @@ func (p *process) append(l *Log, key string) *Log {
 	line := fmt.Appendf(nil, `{"type":%q,"time":2000,"data":%s}`, noteType, data)
 	r, err := l.Append(context.Background(), [][]byte{line}, AppendOptions{Key: key})
 	if err != nil {
+		if h := p.w.head(l.ID()); key != "" && errors.Is(err, ErrFenced) && bytes.Contains(letters(h.lines), []byte(data)) {
+			p.w.fail("KEYMISS", "%s was told %v, and its key is in %s", p.id(), err, h)
+		}
 		p.failed(l.ID(), l, err)
 		p.settle(l.ID(), err)
 		return nil
@@ -208,23 +212,38 @@ func (p *process) owner() *Log {
 func (p *process) fork(opt ForkOptions) *Log {
 	p.begin()
 	l, r, err := p.backend().Fork(context.Background(), parentLog, childLog, opt)
-	w := p.w
-	switch h := w.head(childLog); {
-	case w.over:
-	case err != nil:
+	w, h := p.w, p.w.head(childLog)
+	if w.over {
+		return nil
+	}
+	want := int64(-1)
+	switch {
+	case p.found == nil: // the parent was not read
+	case opt.At != nil:
+		want = *opt.At + 1
+	case opt.Clip:
+		ends, _ := p.found.rec.Content.Types.Get(segment.TypeTurnEnd)
+		want = ends.Last + 1
+	default:
+		want = int64(len(p.found.lines))
+	}
+	same := h != nil && h.rec.State == manifest.StateOpen && h.rec.Origin.Inherited == want
+	if err != nil {
+		if errors.Is(err, ErrExists) && same {
+			w.fail("CHILD", "%s was told %v, and it is the very fork", p.id(), err)
+		}
 		p.failed(childLog, nil, err)
 		p.settle(childLog, err)
 		return nil
-	case r.Duplicate:
+	}
+	w.reached["forked"]++
+	if !same || r.Count > int64(len(h.lines)) {
+		w.fail("LOSTACK", "%s was told of a fork of %d events, with %d in all, which is %s", p.id(), want, r.Count, h)
+	}
+	if r.Duplicate {
 		w.reached["fork was there"]++
 		if w.landed[p.id()] > 0 {
 			w.fail("WROTE", "%s was told that it is a duplicate, and wrote %s", p.id(), h)
-		}
-		fallthrough
-	default:
-		w.reached["forked"]++
-		if h == nil || h.rec.State != manifest.StateOpen || h.rec.Origin.Inherited > r.Count || r.Count > int64(len(h.lines)) {
-			w.fail("LOSTACK", "%s was told of a fork with %d events, which is %s", p.id(), r.Count, h)
 		}
 	}
 	return l

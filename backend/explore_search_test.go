@@ -19,8 +19,8 @@ import (
 // their requests and with every fault that a config has room for. What it
 // explores is everything above the store: package backend's handles in the
 // foreground, the openings of seedpath, manifest's transitions, loop and
-// decision procedure, all encodings. (Package manifest explores the latter two
-// by themselves, with far more processes and steps.)
+// decision procedure, all encodings. (Package manifest explores transitions and
+// decisions alone, with more processes, steps and faults.)
 //
 // A schedule is a list of choices: whose request is answered next, and how. As
 // handles cannot be copied, a state is reached by playing its schedule from the
@@ -33,6 +33,9 @@ import (
 // A process that stops for ever needs no rule of its own: it is one whose
 // request is not answered any more. The checks look at every commit when it
 // takes effect, and at everything that a process is told.
+//
+// Not modelled: clocks and leases, time-outs, reads that are stale or torn, logs
+// that do not fit in their tail, replay, deletion and gc.
 
 // choice is one thing that may happen next.
 type choice struct {
