@@ -63,8 +63,11 @@ func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptio
 			}
 			return fail(fmt.Errorf("%w: %w", ErrNotFound, err), hint)
 		case errors.Is(err, objstore.ErrDenied):
-			return fail(err,
-				"these credentials may not read the manifest, or it does not exist and they may not list the bucket, which S3 answers alike")
+			hint := "these credentials may not read the manifest, or it does not exist and they may not list the bucket, which S3 answers alike"
+			if se, ok := errors.AsType[*objstore.Error](err); ok && se.Hint != "" {
+				hint = se.Hint // a wrong secret key, the owner of a directory
+			}
+			return fail(err, hint)
 		case errors.Is(err, objstore.ErrTooLarge):
 			return fail(fmt.Errorf("%w: no manifest has more than %d bytes: %w", segment.ErrCorrupt, MaxManifest, err), "")
 		case err != nil:
@@ -82,6 +85,9 @@ func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptio
 			err = r.CheckLog(id)
 		case Key(r.Log) != key:
 			err = fmt.Errorf("%w: it is the manifest of log %q", segment.ErrCorrupt, r.Log)
+		}
+		if errors.Is(err, segment.ErrCorrupt) {
+			return fail(err, "restore the object from a backup or an older version of it")
 		}
 		if err != nil {
 			return fail(err, "")

@@ -68,6 +68,40 @@ func TestLoadWhileItIsOverwritten(t *testing.T) {
 			if errors.Is(err, segment.ErrCorrupt) && errors.Is(err, objstore.ErrUndecided) {
 				t.Errorf("%v is both", err)
 			}
+			if hint := hintOf(err); err != nil && hint == "" {
+				t.Errorf("%v has no hint", err)
+			}
 		})
 	}
+}
+
+// refusing denies every read with an error of its own.
+type refusing struct {
+	objstore.Reader
+	err error
+}
+
+func (s refusing) Get(context.Context, string, objstore.GetOptions) (objstore.Object, error) {
+	return objstore.Object{}, s.err
+}
+
+// A driver that knows why it is denied is believed; else both readings are told.
+func TestLoadDenied(t *testing.T) {
+	for _, tt := range []struct{ hint, want string }{
+		{"the secret key is wrong", "the secret key is wrong"},
+		{"", "these credentials may not read the manifest, or it does not exist and they may not list the bucket, which S3 answers alike"},
+	} {
+		s := refusing{err: &objstore.Error{Op: "Get", Key: "k", Class: objstore.ErrDenied, Hint: tt.hint}}
+		_, err := manifest.Load(t.Context(), s, "log", manifest.LoadOptions{})
+		if got := hintOf(err); !errors.Is(err, manifest.ErrDenied) || got != tt.want {
+			t.Errorf("%v, hint %q, want %q", err, got, tt.want)
+		}
+	}
+}
+
+func hintOf(err error) string {
+	if oe, ok := errors.AsType[*manifest.OpError](err); ok {
+		return oe.Hint
+	}
+	return ""
 }

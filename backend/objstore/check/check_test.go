@@ -404,6 +404,17 @@ func TestGuard(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+	t.Run("denied for what no right would change", func(t *testing.T) {
+		s := newStub(t)
+		s.put = func(*stub, context.Context, string, []byte, objstore.Condition) (objstore.Info, error) {
+			return objstore.Info{}, &objstore.Error{Op: "Put", Key: "k", Class: objstore.ErrDenied, Code: "SignatureDoesNotMatch", Hint: "the secret key is wrong"}
+		}
+		err := write(t.Context(), check.Guard(s, place(t)), "k")
+		var e *objstore.Error
+		if !errors.Is(err, objstore.ErrDenied) || !errors.As(err, &e) || e.Hint != "the secret key is wrong" {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("a proved store is told about every write, also a cancelled one", func(t *testing.T) {
 		s := newStub(t)
 		g := check.Guard(s, place(t))

@@ -126,7 +126,9 @@ func (g *guard) admit(ctx context.Context, op, key string) error {
 		e.Class = objstore.ErrUnsupported
 	case errors.Is(err, objstore.ErrDenied):
 		e.Class = objstore.ErrDenied
-		e.Hint = "these credentials may not write here. A writer also needs to read, write and delete below " + probePrefix + ", where a store that is not known is tried first; with profile=conditional in the store URL it is taken to honour conditions"
+		if cause == nil || cause.Code == "" || cause.Code == "AccessDenied" { // not a wrong secret key
+			e.Hint = "these credentials may not write here. A writer also needs to read, write and delete below " + probePrefix + ", where a store that is not known is tried first; with profile=conditional in the store URL it is taken to honour conditions"
+		}
 	case errors.Is(err, objstore.ErrRefused):
 		e.Class = objstore.ErrRefused
 	case errors.Is(err, objstore.ErrRejected):

@@ -119,12 +119,13 @@ const (
 	hintNotS3       = "is the endpoint an S3 endpoint, and is there such a bucket?"
 	hintCertificate = "the certificate is not trusted (AWS_CA_BUNDLE names further authorities), or is not for this host name: a bucket's name in front of it needs a wildcard, path-style=true needs none"
 	hintUnsent      = "no request was sent: credentials, region or endpoint cannot be used"
+	hintReadDenied  = "cannot tell: denied, or absent. These credentials may not read it (s3:GetObject, and kms:Decrypt if a KMS key encrypts it), or it does not exist and they may not list the bucket (s3:ListBucket), which S3 answers alike"
 )
 
 // hintDenied says which right an operation needs.
 var hintDenied = map[string]string{
-	opGet:    "cannot tell: denied, or absent (without s3:ListBucket the store does not say which); needs s3:GetObject, and kms:Decrypt if a KMS key encrypts it",
-	opHead:   "cannot tell: denied, or absent (without s3:ListBucket the store does not say which); needs s3:GetObject, and kms:Decrypt if a KMS key encrypts it",
+	opGet:    hintReadDenied,
+	opHead:   hintReadDenied,
 	opList:   "needs s3:ListBucket on the bucket",
 	opPut:    "needs s3:PutObject, and kms:GenerateDataKey if a KMS key encrypts it",
 	opDelete: "needs s3:DeleteObject",
@@ -173,7 +174,7 @@ var (
 	aboutCondition = regexp.MustCompile(`(?i)if-?(none-?)?match|conditional|precondition`)
 	aboutChecksum  = regexp.MustCompile(`(?i)content-?md5|checksum`)
 	aboutKMS       = regexp.MustCompile(`(?i)\bkms\b`)
-	expecting      = regexp.MustCompile(`expecting '([a-z0-9-]+)'`)
+	expecting      = regexp.MustCompile(`expecting ['"]([a-z0-9-]+)['"]`)
 )
 
 // byStatus is for replies without a code, or with one that nobody knows.

@@ -111,6 +111,8 @@ func TestReplyClasses(t *testing.T) {
 			get: want{objstore.ErrRefused, "region"}, put: want{objstore.ErrRefused, "region"}, upd: want{objstore.ErrRefused, "region"}},
 		{status: 400, code: "AuthorizationHeaderMalformed", message: "the region 'us-east-1' is wrong; expecting 'eu-x'",
 			get: want{objstore.ErrRefused, "region=eu-x"}, put: want{objstore.ErrRefused, "region=eu-x"}, upd: want{objstore.ErrRefused, "region=eu-x"}},
+		{status: 400, code: "AuthorizationHeaderMalformed", message: `the region "us-east-1" is wrong; expecting "eu-x"`,
+			get: want{objstore.ErrRefused, "region=eu-x"}, put: want{objstore.ErrRefused, "region=eu-x"}, upd: want{objstore.ErrRefused, "region=eu-x"}},
 		{status: 200, code: "InternalError", // an error inside a success
 			get: want{nil, ""}, put: want{objstore.ErrUndecided, ""}, upd: want{objstore.ErrUndecided, ""}},
 	}
