@@ -19,7 +19,7 @@ import (
 //	LOSTACK     acknowledged, yet not in the log at that place; or events of the log are gone
 //	TWICE       an operation is in the log twice
 //	KEYTWICE    a keyed append is in the log twice
-//	KEYMISS     told "fenced" on a version that has the key
+//	KEYMISS     sent, and told "fenced" on a version that has the key
 //	INTERLEAVE  two writers commit in one generation
 //	FENCE       a writer that was replaced takes over again
 //	FALSEFENCE  told "fenced", yet it owns the log

@@ -148,7 +148,7 @@ func (p *process) append(l *Log, key string) *Log {
 	line := fmt.Appendf(nil, `{"type":%q,"time":2000,"data":%s}`, noteType, data)
 	r, err := l.Append(context.Background(), [][]byte{line}, AppendOptions{Key: key})
 	if err != nil {
-		if h := p.w.head(l.ID()); key != "" && errors.Is(err, ErrFenced) && bytes.Contains(letters(h.lines), []byte(data)) {
+		if h := p.w.head(l.ID()); key != "" && p.sent > 0 && errors.Is(err, ErrFenced) && bytes.Contains(letters(h.lines), []byte(data)) {
 			p.w.fail("KEYMISS", "%s was told %v, and its key is in %s", p.id(), err, h)
 		}
 		p.failed(l.ID(), l, err)
