@@ -134,6 +134,26 @@ func TestA03VanishedLogIsNotRecreated(t *testing.T) {
 	}
 }
 
+// Nor by a handle that would have created it, once it has seen it.
+func TestA03VanishedWhileAdopted(t *testing.T) {
+	mem := memstore.New(t)
+	l := create(t, backend.New(mem, backend.Options{}), "log")
+	appendOne(t, l, event(0))
+	closeLog(t, l)
+	store := faultstore.New(mem, faultstore.Rule{Match: manifestPuts, Nth: 2, Fault: faultstore.Before(func() { mem.Drop(manifest.Key("log")) })})
+	l, err := backend.New(store, backend.Options{}).Create("log", backend.CreateOptions{OrAdopt: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Append(t.Context(), [][]byte{event(1)}, backend.AppendOptions{}); !errors.Is(err, backend.ErrNotFound) {
+		t.Error(err)
+	}
+	_ = l.Close(t.Context(), backend.CloseOptions{})
+	if n := len(mem.Snapshot("")); n != 0 {
+		t.Errorf("%d objects", n)
+	}
+}
+
 // On a versioned bucket a create succeeds over a delete marker. A writer that
 // has committed never creates again; a fresh create of the id may.
 func TestA16DeleteMarkerCountsAsAbsent(t *testing.T) {

@@ -153,13 +153,7 @@ func TestBarrierDropsUploads(t *testing.T) {
 		}
 		add("a", sealing)
 		orphan := segmentOf(mem.Snapshot(""))
-		commitBy(t, mem, "log", func(base *manifest.Record, w manifest.Writer) (*manifest.Draft, error) {
-			d, err := manifest.Maintain(base, w, base.Commit.At)
-			if err == nil {
-				d.Barrier(7)
-			}
-			return d, err
-		})
+		barrier(t, mem, "log", 7)
 		add("b", 10)
 		add("c", 10)
 		closeLog(t, l)
@@ -449,4 +443,17 @@ func TestImportBatches(t *testing.T) {
 			t.Errorf("%d: %+v, %v", tc.max, info, err)
 		}
 	}
+}
+
+// A closing handle begins nothing that no commit of it would name.
+func TestCloseBeginsNoMerge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := faultstore.New(memstore.New(t))
+		reads := store.Inject(faultstore.Rule{Match: faultstore.And(faultstore.Op("Get"), faultstore.Prefix("segments/")), Nth: 1 << 30, Fault: faultstore.Unavailable()})
+		prepareSegments(t, backend.New(store, backend.Options{})) // the last Close makes a merge due
+		synctest.Wait()
+		if n := reads.Matches(); n != 0 {
+			t.Errorf("%d segments were read", n)
+		}
+	})
 }

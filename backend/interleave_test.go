@@ -142,9 +142,11 @@ func TestMaintenanceAtEveryCall(t *testing.T) {
 	others := map[string]func(t *testing.T, mem *memstore.Store){
 		"nothing": func(t *testing.T, mem *memstore.Store) { maintain(t, mem, matrixLog) },
 		"fold":    func(t *testing.T, mem *memstore.Store) { fold(t, mem, matrixLog) },
+		"barrier": func(t *testing.T, mem *memstore.Store) { barrier(t, mem, matrixLog, 0) },
 		"rewrite": func(t *testing.T, mem *memstore.Store) { rewrite(t, mem, matrixLog) },
 		"twice": func(t *testing.T, mem *memstore.Store) {
 			fold(t, mem, matrixLog)
+			barrier(t, mem, matrixLog, 9)
 			rewrite(t, mem, matrixLog)
 		},
 	}

@@ -46,6 +46,19 @@ func maintain(t testing.TB, st objstore.Store, id string) {
 	})
 }
 
+// barrier raises the epoch, as a collector does before it removes what nobody
+// names.
+func barrier(t testing.TB, st objstore.Store, id string, highest uint32) {
+	t.Helper()
+	commitBy(t, st, id, func(base *manifest.Record, w manifest.Writer) (*manifest.Draft, error) {
+		d, err := manifest.Maintain(base, w, base.Commit.At)
+		if err == nil {
+			d.Barrier(highest)
+		}
+		return d, err
+	})
+}
+
 // putSegment uploads events as a segment of a log.
 func putSegment(t testing.TB, st objstore.Store, base *manifest.Record, raw []byte, first int64, state segment.State, level segment.Level) manifest.SegmentRef {
 	t.Helper()
