@@ -87,7 +87,7 @@ var hints = []struct {
 	err  error
 	text string
 }{
-	{ErrOutcomeUnknown, "settle it with the token (`s3logctl decide TOKEN`), or repeat the append with the same key"},
+	{ErrOutcomeUnknown, "settle it with the token (`s3logctl decide TOKEN`), or repeat an append that had a key, with the same key"},
 	{ErrFenced, "another writer owns the log now; nothing more of this one is accepted. Open the log anew to go on after the other's events, or fork it"},
 	{ErrHeld, "wait until its owner lets go, or take it over on purpose (--take-over)"},
 	{ErrExists, "open it to append, or choose another id"},

@@ -333,7 +333,7 @@ func (v *verifier) tail() {
 func (v *verifier) whole() {
 	v.rep.Size = v.rec.Next
 	key := manifest.Key(v.rec.Log)
-	v.checked("%d events in %d segments and the tail: hashes, frames, checksums, indexes, envelopes, continuity", v.rep.Events, v.rep.Segments)
+	v.checked("%d events, in segments (%d) and the tail: hashes, frames, checksums, indexes, envelopes, continuity", v.rep.Events, v.rep.Segments)
 	if s := v.opt.Since; s != nil && !v.since {
 		if s.Size > v.rec.Next {
 			v.find("since", key, -1, "the log has %d events, %d were noted", v.rec.Next, s.Size)

@@ -205,7 +205,7 @@ func (r *Record) LookupKey(key, digest string) (entry KeyEntry, found bool, err 
 			continue
 		}
 		if e.Digest != digest {
-			return e, true, fmt.Errorf("%w: the key was used for other events, at seq %d", ErrKeyConflict, e.First)
+			return e, true, fmt.Errorf("%w, from seq %d on", ErrKeyConflict, e.First)
 		}
 		return e, true, nil
 	}

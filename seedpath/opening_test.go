@@ -154,7 +154,7 @@ func TestHeld(t *testing.T) {
 		"lease just ended":    {base(lease(at - 1000)), seedpath.AdoptOptions{}, "lease"},
 		"lease ended":         {base(lease(at - 2001)), seedpath.AdoptOptions{}, ""},
 		"lease, taken over":   {base(lease(at + 60_000)), seedpath.AdoptOptions{TakeOver: true}, ""},
-		"active":              {base(nothing), seedpath.AdoptOptions{Quiet: time.Minute}, `("the first") has not released it and committed 10s ago`},
+		"active":              {base(nothing), seedpath.AdoptOptions{Quiet: time.Minute}, `("the first") has not released it and committed 10s ago, and keeps it for 1m0s after a commit`},
 		"quiet":               {base(nothing), seedpath.AdoptOptions{Quiet: 5 * time.Second}, ""},
 		"active, taken over":  {base(nothing), seedpath.AdoptOptions{Quiet: time.Minute, TakeOver: true}, ""},
 		"active, let go":      {base(func(r *manifest.Record) { r.Owner.Released = true }), seedpath.AdoptOptions{Quiet: time.Minute}, ""},

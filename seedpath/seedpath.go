@@ -86,8 +86,8 @@ func mayTake(base *manifest.Record, w manifest.Writer, opt AdoptOptions, at int6
 		return fmt.Errorf("%w: by %s, with a lease until %s", manifest.ErrHeld, holder(base.Owner), date(base.Lease.Until))
 	}
 	if quiet := at - base.Commit.At; opt.Quiet > 0 && !base.Owner.Released && quiet < opt.Quiet.Milliseconds() {
-		return fmt.Errorf("%w: %s has not released it and committed %s ago", manifest.ErrHeld,
-			holder(base.Owner), (time.Duration(max(quiet, 0)) * time.Millisecond).Round(time.Second))
+		return fmt.Errorf("%w: %s has not released it and committed %s ago, and keeps it for %s after a commit", manifest.ErrHeld,
+			holder(base.Owner), (time.Duration(max(quiet, 0)) * time.Millisecond).Round(time.Second), opt.Quiet)
 	}
 	return nil
 }

@@ -16,5 +16,5 @@ var (
 	// ErrTooLarge: an event, or another part of a log, is beyond its limit.
 	ErrTooLarge = errors.New("too large")
 	// ErrSeqMismatch: an event carries a seq that is not its place in the log.
-	ErrSeqMismatch = errors.New("seq is not the next one")
+	ErrSeqMismatch = errors.New("seq does not fit")
 )

@@ -204,7 +204,7 @@ func TestEventError(t *testing.T) {
 		{segment.EventError{Index: -1, Reason: "r", Err: segment.ErrInvalidEvent}, `invalid event: r`},
 		{segment.EventError{Index: -1, Type: "a/b", Reason: "r", Err: segment.ErrTooLarge}, `too large: type "a/b": r`},
 		{segment.EventError{Index: 0, Reason: "r", Err: segment.ErrInvalidEvent}, `invalid event: event 0: r`},
-		{segment.EventError{Index: 12, Type: "a\x1b", Reason: "r", Err: segment.ErrSeqMismatch}, `seq is not the next one: event 12, type "a\x1b": r`},
+		{segment.EventError{Index: 12, Type: "a\x1b", Reason: "r", Err: segment.ErrSeqMismatch}, `seq does not fit: event 12, type "a\x1b": r`},
 	} {
 		if got := tt.err.Error(); got != tt.want {
 			t.Errorf("got %q, want %q", got, tt.want)
