@@ -27,7 +27,10 @@ type Check struct {
 	Verdict
 	// Unmatched are the seqs of all opening markers that nothing closed, of a
 	// bracket that is paired by an id; else at most the one of the verdict.
-	Unmatched  []int64
+	Unmatched []int64
+	// WithoutID is how many opening markers that were read lack the id that
+	// pairs them: nothing can close them, and the verdict leaves them out.
+	WithoutID  int64
 	LeaseState string // none, held, expired: whether the owner says that it is alive
 	Lease      *manifest.Lease
 	Owner      *manifest.Owner
@@ -77,7 +80,7 @@ func (r *Reader) Check(ctx context.Context, id string, pair Pair, opt CheckOptio
 			return Check{}, opError("check", id, fmt.Errorf("%w: the events say %s, the manifest %s", ErrCorrupt, found.Answer, v.Answer))
 		}
 	}
-	c.Verdict, c.Unmatched = found, scan.Unmatched()
+	c.Verdict, c.Unmatched, c.WithoutID = found, scan.Unmatched(), scan.WithoutID()
 	return c, nil
 }
 

@@ -14,9 +14,10 @@ import (
 // that are paired by an id inside them, and of positional ones as a second
 // opinion. Events are added in order, those of other types may be left out.
 type Scan struct {
-	pair  Pair
-	open  map[string]int64 // id → seq of the opening event; "" for a positional pair
-	bound *segment.Boundary
+	pair    Pair
+	open    map[string]int64 // id → seq of the opening event; "" for a positional pair
+	without int64            // opening events that have no id
+	bound   *segment.Boundary
 }
 
 // NewScan begins a scan for one pair.
@@ -28,6 +29,8 @@ func (s *Scan) Add(e segment.Event) {
 	case s.pair.Open:
 		if id, ok := s.id(e); ok {
 			s.open[id] = e.Seq
+		} else {
+			s.without++
 		}
 	case s.pair.Close:
 		if id, ok := s.id(e); ok {
@@ -110,6 +113,10 @@ func (s *Scan) Unmatched() []int64 {
 	slices.Sort(seqs)
 	return seqs
 }
+
+// WithoutID is how many opening events have no id. Nothing can close them, so
+// the verdict does not speak of them.
+func (s *Scan) WithoutID() int64 { return s.without }
 
 // Bound is the newest boundary that the scan met.
 func (s *Scan) Bound() *segment.Boundary { return s.bound }

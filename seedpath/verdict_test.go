@@ -112,25 +112,27 @@ func TestScanByID(t *testing.T) {
 		pair seedpath.Pair
 		log  []string
 		want []int64
+
+		without int64
 	}{
-		{"closed", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a"}`, `approval/decided {"id":"a"}`}, nil},
-		{"overlapping", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a"}`, `approval/asked {"id":"b"}`, `approval/decided {"id":"a"}`}, []int64{1}},
-		{"asked again", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a"}`, `approval/asked {"id":"a"}`}, []int64{1}},
-		{"closed before", seedpath.Pairs["approval"], []string{`approval/decided {"id":"a"}`, `approval/asked {"id":"a"}`}, []int64{1}},
-		{"equal in other words", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a/b"}`, `approval/decided {"id":"\u0061\/b"}`}, nil},
-		{"not equal", seedpath.Pairs["approval"], []string{`approval/asked {"id":"1"}`, `approval/decided {"id":1}`}, []int64{0}},
-		{"great numbers", seedpath.Pairs["approval"], []string{`approval/asked {"id":9007199254740993}`, `approval/decided {"id":9007199254740992}`}, []int64{0}},
-		{"lone surrogates", seedpath.Pairs["approval"], []string{`approval/asked {"id":"\ud800"}`, `approval/asked {"id":"\ud801"}`, `approval/decided {"id":"\ud800"}`}, []int64{1}},
-		{"the last of two names", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a","id":"b"}`, `approval/decided {"id":"b"}`}, nil},
-		{"without an id", seedpath.Pairs["approval"], []string{`approval/asked {}`, `approval/asked 7`, `approval/asked null`, `approval/decided []`}, nil},
-		{"members of members", seedpath.Pair{Open: "o", Close: "c", ID: "x.y"}, []string{`o {"x":{"y":1}}`, `o {"x":{"y":2}}`, `o {"x":1}`, `c {"x":{"y":1}}`}, []int64{1}},
+		{"closed", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a"}`, `approval/decided {"id":"a"}`}, nil, 0},
+		{"overlapping", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a"}`, `approval/asked {"id":"b"}`, `approval/decided {"id":"a"}`}, []int64{1}, 0},
+		{"asked again", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a"}`, `approval/asked {"id":"a"}`}, []int64{1}, 0},
+		{"closed before", seedpath.Pairs["approval"], []string{`approval/decided {"id":"a"}`, `approval/asked {"id":"a"}`}, []int64{1}, 0},
+		{"equal in other words", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a/b"}`, `approval/decided {"id":"\u0061\/b"}`}, nil, 0},
+		{"not equal", seedpath.Pairs["approval"], []string{`approval/asked {"id":"1"}`, `approval/decided {"id":1}`}, []int64{0}, 0},
+		{"great numbers", seedpath.Pairs["approval"], []string{`approval/asked {"id":9007199254740993}`, `approval/decided {"id":9007199254740992}`}, []int64{0}, 0},
+		{"lone surrogates", seedpath.Pairs["approval"], []string{`approval/asked {"id":"\ud800"}`, `approval/asked {"id":"\ud801"}`, `approval/decided {"id":"\ud800"}`}, []int64{1}, 0},
+		{"the last of two names", seedpath.Pairs["approval"], []string{`approval/asked {"id":"a","id":"b"}`, `approval/decided {"id":"b"}`}, nil, 0},
+		{"without an id", seedpath.Pairs["approval"], []string{`approval/asked {}`, `approval/asked 7`, `approval/asked null`, `approval/decided []`}, nil, 3},
+		{"members of members", seedpath.Pair{Open: "o", Close: "c", ID: "x.y"}, []string{`o {"x":{"y":1}}`, `o {"x":{"y":2}}`, `o {"x":1}`, `c {"x":{"y":1}}`}, []int64{1}, 1},
 		{"two members", seedpath.Pairs["member"], []string{
 			`tool-workflow/agent-start {"runId":"r","seq":1}`, `tool-workflow/agent-start {"runId":"r","seq":2}`, `tool-workflow/agent-start {"runId":"r1","seq":1}`,
 			`tool-workflow/agent-end {"runId":"r","seq":2}`, `tool-workflow/agent-end {"runId":"r"}`,
-		}, []int64{0, 2}},
+		}, []int64{0, 2}, 0},
 		{"elsewhere in the closing event", seedpath.Pairs["tool"], []string{
 			`tool/call {"callId":"a"}`, `tool/call {"callId":"b"}`, `tool/result {"message":{"source":{"callId":"a"}},"callId":"b"}`,
-		}, []int64{1}},
+		}, []int64{1}, 0},
 	} {
 		scan := seedpath.NewScan(tc.pair)
 		for _, e := range parse(t, logOf(tc.log...)) {
@@ -138,6 +140,9 @@ func TestScanByID(t *testing.T) {
 		}
 		if got := scan.Unmatched(); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: unmatched %v, want %v", tc.name, got, tc.want)
+		}
+		if got := scan.WithoutID(); got != tc.without {
+			t.Errorf("%s: %d opening events without an id, want %d", tc.name, got, tc.without)
 		}
 	}
 }

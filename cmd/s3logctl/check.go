@@ -122,6 +122,7 @@ type checked struct {
 	Revision   int64           `json:"revision"`
 	Pair       checkedPair     `json:"pair"`
 	Unmatched  []int64         `json:"unmatched"`
+	WithoutID  int64           `json:"withoutId"`
 	Replaced   bool            `json:"replaced"` // the writer of a live marker
 	Owner      *infoOwner      `json:"owner"`
 	Scan       *checkedScan    `json:"scan"` // null: the manifest alone told
@@ -177,6 +178,7 @@ func newChecked(c backend.Check, b bracket) checked {
 		Lease:     newLease(c.LeaseState, c.Lease),
 		Pair:      checkedPair{Open: b.Open, Close: b.Close},
 		Unmatched: c.Unmatched,
+		WithoutID: c.WithoutID,
 		Owner:     newOwner(c.Owner),
 	}
 	if b.name != "" {
@@ -211,6 +213,9 @@ func checkText(out io.Writer, c backend.Check, b bracket, j checked) {
 	if n := len(c.Unmatched); b.ID != "" && n > 0 {
 		line("unmatched", "%d: %s", n, seqList(c.Unmatched))
 	}
+	if c.WithoutID > 0 {
+		line("left out", "%d %s without %s, which nothing can close", c.WithoutID, quote(b.Open), quote(b.ID))
+	}
 	if c.Open != nil {
 		line("opened by", "%s", openerWords(c, j))
 	}
@@ -234,10 +239,12 @@ func verdictWords(c backend.Check, b bracket) string {
 			open, c.Open.Seq, close, c.Bound.Seq)
 	case c.Answer == seedpath.Live:
 		return fmt.Sprintf("live: %s at seq %d has no %s, and no boundary came after it", open, c.Open.Seq, close)
+	case b.ID != "" && c.WithoutID > 0:
+		return fmt.Sprintf("balanced: every %s that has %s has its %s", open, quote(b.ID), close)
 	case b.ID != "":
 		return fmt.Sprintf("balanced: every %s has its %s", open, close)
 	}
-	return fmt.Sprintf("balanced: the newest event of the two is not %s", open)
+	return fmt.Sprintf("balanced: no %s waits for its %s", open, close)
 }
 
 func (b bracket) words() string {
