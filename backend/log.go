@@ -22,6 +22,8 @@ import (
 //
 // A handle whose commit failed is done for: every further append fails with the
 // same error, and nothing after the failed one gets into the log. Open another.
+// Only an unknown outcome is not passed on to appends that were never sent: theirs
+// is known.
 type Log struct {
 	b    *Backend
 	id   string
