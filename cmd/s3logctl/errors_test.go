@@ -31,7 +31,7 @@ func serve(t *testing.T, status func() int) string {
 	return s.URL
 }
 
-// TestExitCodes is §13 of the design.
+// TestExitCodes has the exit codes that docs/cli.md promises.
 func TestExitCodes(t *testing.T) {
 	wrap := func(outer, inner error) error { return fmt.Errorf("%w: %w", outer, inner) }
 	for _, test := range []struct {

@@ -97,15 +97,24 @@ func (f *exportFlags) write(ctx context.Context, out io.Writer, r *backend.Reade
 				return err
 			}
 			if err := w.WriteHeader(header); err != nil {
-				return fmt.Errorf("log %s cannot be a session file: %w", quote(info.Log), err)
+				return unfit(err, "log %s cannot be a session file", quote(info.Log))
 			}
 		}
 		if err := w.WriteEvent(ev.Line); err != nil {
-			return fmt.Errorf("seq %d of log %s cannot be in a session file: %w", ev.Seq, quote(info.Log), err)
+			return unfit(err, "seq %d of log %s cannot be in a session file", ev.Seq, quote(info.Log))
 		}
 		p.add(1)
 	}
 	return w.Close()
+}
+
+// unfit says what does not fit into a session file, unless it is the file that
+// cannot be written.
+func unfit(err error, format string, args ...any) error {
+	if exit, _ := classify(err); exit == exitFailure {
+		return err
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
 }
 
 // defaultHeader is the header of a log that has none: created with its first

@@ -117,7 +117,10 @@ func (f *importFlags) importFile(ctx context.Context, g *globals, b *backend.Bac
 	p := g.newProgress("importing " + quote(id))
 	r, err := b.Import(ctx, id, f.replay(in, s, p), backend.ImportOptions{Header: s.header, AdoptOptions: adoptOptions(f.takeOver)})
 	p.done()
-	if err != nil {
+	switch {
+	case errors.Is(err, backend.ErrExists):
+		return withHint(at(err), "--log imports it under another id")
+	case err != nil:
 		return at(err)
 	}
 	f.report(g, shown, newReceipt(r), s)
@@ -183,7 +186,7 @@ func (f *importFlags) survey(ctx context.Context, in *spool) (survey, error) {
 			})
 			return s, nil
 		} else if ok {
-			return survey{}, withHint(err, "--salvage imports the events before the flaw")
+			return survey{}, withHint(err, f.flawHint(s.events, err))
 		}
 		if err != nil {
 			return survey{}, err
@@ -192,6 +195,17 @@ func (f *importFlags) survey(ctx context.Context, in *spool) (survey, error) {
 	}
 	s.dropped = droppedBy(r)
 	return s, nil
+}
+
+// flawHint says what can be done about a flaw behind n good events.
+func (f *importFlags) flawHint(n int64, err error) string {
+	switch {
+	case n > 0:
+		return "--salvage imports the events before the flaw"
+	case f.wrap == "" && errors.Is(err, segment.ErrInvalidEvent):
+		return "lines of another format, such as other agents write, are imported with --wrap TYPE"
+	}
+	return ""
 }
 
 func droppedBy(r *sessionfile.Reader) (out []dropped) {

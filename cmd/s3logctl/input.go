@@ -10,6 +10,7 @@ import (
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/segment"
+	"github.com/s3log/s3log/sessionfile"
 )
 
 // eventLine is one line of JSON and where it comes from.
@@ -141,7 +142,11 @@ func texts(lines []eventLine) [][]byte {
 func atLine(lines []eventLine, err error) error {
 	if ee, ok := errors.AsType[*segment.EventError](err); ok && ee.Index >= 0 && ee.Index < len(lines) {
 		at := lines[ee.Index]
-		return fmt.Errorf("%s, line %d: %w", quote(at.file), at.line, err)
+		err = fmt.Errorf("%s, line %d: %w", quote(at.file), at.line, err)
+		if errors.Is(err, backend.ErrInvalidEvent) && sessionfile.CheckHeader(at.text) == nil {
+			return withHint(err, "it is the header of a session file, which `s3logctl import` takes")
+		}
+		return err
 	}
 	if errors.Is(err, backend.ErrTooLarge) {
 		return tooMuch(err)

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -38,7 +39,7 @@ func systemRun() int {
 	})
 }
 
-// run executes one command line and returns the exit code of §13 of the design.
+// run executes one command line and returns the exit code, see docs/cli.md.
 func run(ctx context.Context, args []string, around surroundings) int {
 	return newGlobals(around).run(ctx, args)
 }
@@ -89,7 +90,9 @@ embedded store in the user's data directory.`,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
 		PersistentPreRunE:          func(*cobra.Command, []string) error { return g.check() },
+		Version:                    buildVersion().String(),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(g.stdin)
 	root.SetOut(g.out)
 	root.SetErr(g.err)
@@ -106,7 +109,30 @@ embedded store in the user's data directory.`,
 		newDecideCommand(g), newDemoCommand(g),
 		newGenerateCommand(g), newVersionCommand(g),
 	)
+	addCompletionCommand(root)
 	return root
+}
+
+// addCompletionCommand adds cobra's own, which by itself takes an unknown shell
+// for a question about the known ones.
+func addCompletionCommand(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		panic("s3logctl: " + err.Error()) // it was just added
+	}
+	var shells []string
+	for _, shell := range completion.Commands() {
+		shells = append(shells, shell.Name())
+		shell.Args = exactArgs(0, "no arguments")
+	}
+	completion.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		return withHint(usagef("no completion for %q", args[0]), "the shells are "+strings.Join(shells, ", "))
+	}
+	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
 // exactArgs is cobra.ExactArgs with an error of the right exit code.

@@ -21,7 +21,7 @@ func (c *cli) requestsOf(stdin string, args ...string) tracestore.Counts {
 	return tracestore.Counts{Put: q.Put, Get: q.Get, Head: q.Head, List: q.List, Delete: q.Delete, Copy: q.Copy}
 }
 
-// TestRequestBudgets holds the command to §15 of the design.
+// TestRequestBudgets holds every verb to the requests that it may cost.
 func TestRequestBudgets(t *testing.T) {
 	session := file(t, numbered(0, 40))
 	for _, test := range []struct {

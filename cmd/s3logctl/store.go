@@ -59,6 +59,9 @@ func parseLocation(text string) (location, error) {
 	case looksLikePath(text):
 		return location{dir: filepath.Clean(text)}, nil
 	}
+	if strings.HasPrefix(text, "~") {
+		return location{}, withHint(usagef("store %q: a shell replaces ~ only where a word begins with it", text), "write $HOME, or --store ~/dir with a space")
+	}
 	return location{}, withHint(usagef("store %q is neither a URL nor a path", text),
 		fmt.Sprintf("write s3://%s for a bucket, or ./%s for a directory", text, text))
 }
