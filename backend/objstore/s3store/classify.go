@@ -118,7 +118,7 @@ const (
 	hintMarker      = "it was deleted: its newest version is a delete marker"
 	hintNotS3       = "is the endpoint an S3 endpoint, and is there such a bucket?"
 	hintCertificate = "the certificate is not trusted (AWS_CA_BUNDLE names further authorities), or is not for this host name: a bucket's name in front of it needs a wildcard, path-style=true needs none"
-	hintUnsent      = "no request was sent: credentials, region or endpoint cannot be used"
+	hintUnsent      = "no request was sent: credentials, region or endpoint cannot be used. Keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (aws-profile=, AWS_PROFILE), or the machine's role"
 	hintReadDenied  = "cannot tell: denied, or absent. These credentials may not read it (s3:GetObject, and kms:Decrypt if a KMS key encrypts it), or it does not exist and they may not list the bucket (s3:ListBucket), which S3 answers alike"
 )
 
@@ -286,6 +286,7 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 		v = verdict{objstore.ErrRefused, hintCertificate}
 	case unsent:
 		v = verdict{objstore.ErrRefused, hintUnsent}
+		e.Code, e.Status = "", 0 // of whoever gives credentials, if of anybody
 	}
 	e.Class, e.Hint = v.class, v.hint
 	return e

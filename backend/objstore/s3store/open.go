@@ -14,6 +14,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/logging"
 )
 
 const (
@@ -37,7 +38,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 }
 
 // NewClient makes the client that Open uses, for callers that need one for
-// something else, too.
+// something else, too. It logs nothing, unless LoadOptions bring a logger.
 func NewClient(ctx context.Context, c Config) (*s3.Client, error) {
 	if err := checkEndpoint(c.Endpoint); err != nil {
 		return nil, fmt.Errorf("s3store: %w", err)
@@ -51,6 +52,9 @@ func NewClient(ctx context.Context, c Config) (*s3.Client, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithHTTPClient(httpClient),
 		config.WithSharedConfigProfile(c.AWSProfile),
+		// By default the SDK writes warnings to the process's stderr. What matters
+		// of them is in the errors.
+		config.WithLogger(logging.Nop{}),
 	}
 	if c.Region != "" {
 		options = append(options, config.WithRegion(c.Region))

@@ -154,10 +154,46 @@ func TestEnvironment(t *testing.T) {
 		if !errors.As(err, &e) || objstore.Classify(err) != objstore.Refused || !strings.Contains(e.Hint, "no request was sent") {
 			t.Errorf("got %v", err)
 		}
+		if e.Code != "" || e.Status != 0 {
+			t.Errorf("the store has said nothing, got %q, %d", e.Code, e.Status)
+		}
 		if n := len(srv.requests()) - before; n != 0 {
 			t.Errorf("%d requests", n)
 		}
 	})
+}
+
+// What the service that gives credentials answers is not the store's word, and
+// the SDK's opinion of it does not go to a stderr that is not ours.
+func TestRefusedByTheMachine(t *testing.T) {
+	srv := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { fail(w, 403, "", "") })
+	isolate(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "false")
+	t.Setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", srv.URL)
+	stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	defer func(was *os.File) { os.Stderr = was }(os.Stderr)
+	os.Stderr = stderr
+	s, err := Open(t.Context(), Config{Bucket: "b", Endpoint: "http://127.0.0.1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Get(t.Context(), "k", objstore.GetOptions{})
+	var e *objstore.Error
+	if !errors.As(err, &e) || !errors.Is(err, objstore.ErrRefused) || errors.Is(err, objstore.ErrDenied) || e.Code != "" || e.Status != 0 || !strings.Contains(e.Hint, "AWS_ACCESS_KEY_ID") {
+		t.Errorf("got %v", err)
+	}
+	if len(srv.requests()) == 0 {
+		t.Error("nobody was asked for credentials")
+	}
+	if text, err := os.ReadFile(stderr.Name()); err != nil || len(text) > 0 {
+		t.Errorf("on stderr: %s, %v", text, err)
+	}
 }
 
 // Endpoints of AWS are known to be good; others are proved, once per process.
