@@ -50,6 +50,7 @@ type globals struct {
 	label    string
 	requests bool
 
+	wait   wait                // for answers of these stores
 	traces []*tracestore.Store // of the stores that were opened
 	exit   int                 // of the first error that was reported
 	live   bool                // a verdict is live: the exit code, if nothing failed
@@ -64,7 +65,7 @@ const (
 const outputBuffer = 64 << 10
 
 func newGlobals(around surroundings) *globals {
-	g := &globals{surroundings: around, err: &safeWriter{w: around.stderr}, output: outputText}
+	g := &globals{surroundings: around, err: &lockedWriter{w: &safeWriter{w: around.stderr}}, output: outputText}
 	out := around.stdout
 	if around.stdoutTTY {
 		g.safe = &safeWriter{w: out}
@@ -157,7 +158,7 @@ func (g *globals) openAt(ctx context.Context, at location, use use) (objstore.St
 	}
 	trace := tracestore.New(store, tracestore.Options{})
 	g.traces = append(g.traces, trace)
-	return trace, nil
+	return &waiting{trace, g}, nil
 }
 
 // flush writes what is held back of the output.
@@ -171,6 +172,7 @@ func (g *globals) flush() error {
 
 // close lets go of the stores.
 func (g *globals) close() {
+	g.wait.end()
 	for _, t := range g.traces {
 		if c, ok := t.Unwrap().(io.Closer); ok {
 			_ = c.Close() // nothing is held back in a store

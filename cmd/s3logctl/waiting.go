@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/tracestore"
+)
+
+// waitingAfter is how long a write may be without an answer before that is said.
+const waitingAfter = 3 * time.Second
+
+// waiting says on stderr, once, that a store does not take a write. It is
+// repeated for a minute, and who has mistyped an endpoint should not have to
+// guess what is going on meanwhile.
+type waiting struct {
+	*tracestore.Store
+	g *globals
+}
+
+// Put implements objstore.Store.
+func (w *waiting) Put(ctx context.Context, key string, body []byte, cond objstore.Condition, opt objstore.PutOptions) (objstore.Info, error) {
+	begin := time.Now()
+	info, err := w.Store.Put(ctx, key, body, cond, opt)
+	if ctx.Err() == nil {
+		w.g.wait.saw(w.g, err, begin)
+	}
+	return info, err
+}
+
+// wait is how long there has been no answer, of all stores of one command.
+// Writes end on goroutines of the library, also after the command.
+type wait struct {
+	mu    sync.Mutex
+	since time.Time // of the first write in a row that got no answer; or zero
+	said  bool
+	ended bool
+}
+
+// saw takes how a write that began at begin ended.
+func (w *wait) saw(g *globals, err error, begin time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch objstore.Classify(err) {
+	case objstore.Undecided, objstore.TryAgain:
+	default:
+		w.since, w.said = time.Time{}, false
+		return
+	}
+	if w.since.IsZero() {
+		w.since = begin
+	}
+	if w.said || w.ended || time.Since(w.since) < waitingAfter {
+		return
+	}
+	w.said = true
+	g.notice("the store has not taken what is to be written, still trying: %v", err)
+}
+
+// end keeps quiet from now on.
+func (w *wait) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ended = true
+}
+
+// lockedWriter is for writers that goroutines share.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(p)
+}
