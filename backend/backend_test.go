@@ -3,11 +3,13 @@ package backend_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore/memstore"
 	"github.com/s3log/s3log/backend/objstore/tracestore"
+	"github.com/s3log/s3log/manifest"
 )
 
 // event is a small event with a time, so that its stored line is known.
@@ -33,15 +35,26 @@ func read(t testing.TB, r *backend.Reader, id string, from int64) (lines []strin
 	return lines
 }
 
+// A thousand appends of one event each are a thousand PUTs of the manifest, one
+// for each segment that is sealed or merged, one GET for each segment that went
+// into a merge, and no other request.
 func TestThousandAppends(t *testing.T) {
-	store := tracestore.New(memstore.New(t), tracestore.Options{})
-	b := backend.New(store, backend.Options{})
+	for _, foreground := range []bool{true, false} {
+		t.Run(fmt.Sprintf("foreground=%v", foreground), func(t *testing.T) { thousandAppends(t, foreground) })
+	}
+}
+
+func thousandAppends(t *testing.T, foreground bool) {
+	mem := memstore.New(t)
+	store := tracestore.New(mem, tracestore.Options{})
+	b := backend.New(store, backend.Options{Foreground: foreground})
 	l, err := b.Create("log", backend.CreateOptions{Header: []byte(`{"type":"session","createdAt":5}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
+	rng := rand.New(rand.NewPCG(3, 4))
 	for i := range 1000 {
-		r, err := l.Append(t.Context(), [][]byte{event(i)}, backend.AppendOptions{})
+		r, err := l.Append(t.Context(), [][]byte{noise(rng, i, 600)}, backend.AppendOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,12 +65,29 @@ func TestThousandAppends(t *testing.T) {
 	if err := l.Close(t.Context(), backend.CloseOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%+v", store.Counts())
-	info, err := b.Info(t.Context(), "log")
+	counts := store.Counts()
+	head, err := manifest.Load(t.Context(), mem, "log", manifest.LoadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("segments %d tail %d bytes %d", len(info.Segments), info.Tail, info.Bytes)
+	segments, retired := len(head.Record.Segments), len(head.Record.Retired)
+	uploaded := len(mem.Snapshot("segments/"))
+	t.Logf("%+v; %d segments uploaded, %d named, %d replaced by merges", counts, uploaded, segments, retired)
+	if retired < 4 {
+		t.Error("nothing was merged: the test shows too little")
+	}
+	// What is under way in the background when the handle closes is given up, or
+	// not named.
+	spare := map[bool]int{true: 0, false: 4}[foreground]
+	if puts := int(counts.Put) - 1000; puts < uploaded || puts > uploaded+spare/2 || counts.Head+counts.List+counts.Delete+counts.Copy != 0 {
+		t.Errorf("%+v with %d segments", counts, uploaded)
+	}
+	if gets := int(counts.Get); gets < retired || gets > retired+spare {
+		t.Errorf("%d GETs for %d merged segments", gets, retired)
+	}
+	if named := segments + retired; uploaded < named || uploaded > named+spare/2 {
+		t.Errorf("%d segments were uploaded, %d were ever named", uploaded, named)
+	}
 	if got := read(t, b.Reader, "log", 0); len(got) != 1000 {
 		t.Fatalf("%d events", len(got))
 	}
