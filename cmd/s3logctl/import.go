@@ -140,7 +140,7 @@ func (f *importFlags) report(g *globals, file string, r receipt, s survey) {
 	}
 	_ = g.out.Flush() // its error shows at the end
 	for _, d := range s.dropped {
-		fmt.Fprintf(g.err, "s3logctl: %s, line %d: left out %d lines, %d bytes: %s\n", quote(file), d.Line, d.Lines, d.Bytes, oneLine(d.Reason))
+		fmt.Fprintf(g.err, "s3logctl: %s, line %d: left out %s, %s: %s\n", quote(file), d.Line, counted(int64(d.Lines), "line"), counted(d.Bytes, "byte"), oneLine(d.Reason))
 	}
 }
 
