@@ -50,7 +50,7 @@ func (g *globals) run(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if ferr := g.flush(); err == nil && ferr != nil {
-		err = fmt.Errorf("writing the output: %w", ferr)
+		err = withHint(fmt.Errorf("writing the output: %w", ferr), "nothing else failed: what was to be written to the store is there")
 	}
 	g.complain(err)
 	g.reportRequests()

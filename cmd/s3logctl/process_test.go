@@ -293,6 +293,13 @@ func TestOutputThatFails(t *testing.T) {
 			t.Errorf("%q: exit code %d, %s", args, r.exit, r.stderr)
 		}
 	}
+	// Nobody should take this for an append that failed, and repeat it.
+	if r := full.run(notes("b"), "append", "log"); r.exit != exitFailure || !strings.Contains(r.stderr, "written to the store is there") {
+		t.Errorf("exit code %d, %s", r.exit, r.stderr)
+	}
+	if r := c.must("", "cat", "log"); strings.Count(r.stdout, "\n") != 2 {
+		t.Errorf("in the log is\n%s", r.stdout)
+	}
 }
 
 // Starting up loads nothing that the verb does not need. The bound is generous:
