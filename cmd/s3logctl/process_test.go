@@ -297,8 +297,8 @@ func TestOutputThatFails(t *testing.T) {
 	if r := full.run(notes("b"), "append", "log"); r.exit != exitFailure || !strings.Contains(r.stderr, "written to the store is there") {
 		t.Errorf("exit code %d, %s", r.exit, r.stderr)
 	}
-	if r := c.must("", "cat", "log"); strings.Count(r.stdout, "\n") != 2 {
-		t.Errorf("in the log is\n%s", r.stdout)
+	if out := c.must("", "cat", "log"); strings.Count(out, "\n") != 2 {
+		t.Errorf("in the log is\n%s", out)
 	}
 }
 
