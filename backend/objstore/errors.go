@@ -39,6 +39,10 @@ var (
 
 	// ErrGone is an ErrPrecondition: If-Match met no object at all.
 	ErrGone = fmt.Errorf("%w: no object there", ErrPrecondition)
+	// ErrUnsent is an ErrConflict in what may be concluded, with words of its own:
+	// no byte of a write was sent, since nobody could be reached, and the same may
+	// be sent again.
+	ErrUnsent error = unsent{}
 	// ErrThrottled is an ErrUndecided: the store asks for fewer requests.
 	ErrThrottled = fmt.Errorf("%w: throttled", ErrUndecided)
 	// ErrDenied is an ErrRefused: these credentials may not do this.
@@ -50,6 +54,11 @@ var (
 	// honour conditions (also: a version that cannot be used in a condition).
 	ErrUnsupported = fmt.Errorf("%w: not supported by this store", ErrRefused)
 )
+
+type unsent struct{}
+
+func (unsent) Error() string        { return "not sent" }
+func (unsent) Is(target error) bool { return target == ErrConflict }
 
 // Error is the error of a store operation.
 type Error struct {

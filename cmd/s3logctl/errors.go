@@ -63,6 +63,7 @@ var exits = []struct {
 
 	{context.Canceled, exitFailure, "interrupted"},
 	{objstore.ErrUndecided, exitFailure, "unavailable"},
+	{objstore.ErrUnsent, exitFailure, "unavailable"},
 	{context.DeadlineExceeded, exitFailure, "unavailable"},
 }
 

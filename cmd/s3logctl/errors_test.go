@@ -42,6 +42,7 @@ func TestExitCodes(t *testing.T) {
 		{errors.New("anything"), 1, "failure"},
 		{context.Canceled, 1, "interrupted"},
 		{objstore.ErrUndecided, 1, "unavailable"},
+		{objstore.ErrUnsent, 1, "unavailable"},
 		{objstore.ErrThrottled, 1, "unavailable"},
 		{context.DeadlineExceeded, 1, "unavailable"},
 		{usagef("mistake"), 2, "usage"},

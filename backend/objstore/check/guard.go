@@ -134,20 +134,11 @@ func (g *guard) admit(ctx context.Context, op, key string) error {
 	case errors.Is(err, objstore.ErrRejected):
 		e.Class = objstore.ErrRejected
 	default:
-		e.Class = errUnsent
+		e.Class = objstore.ErrUnsent
 		e.Err = fmt.Errorf("the store could not be proved: %w", hidden{err})
 	}
 	return e
 }
-
-// errUnsent is an ErrConflict in what may be concluded: this write was not
-// applied, and the same may be sent again.
-var errUnsent error = unsent{}
-
-type unsent struct{}
-
-func (unsent) Error() string        { return "not sent" }
-func (unsent) Is(target error) bool { return target == objstore.ErrConflict }
 
 // hidden keeps the class of a probe's failure out of the chain of the write
 // that waited for it, which was not sent, but lets a context's error through.

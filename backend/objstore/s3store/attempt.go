@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"time"
 
@@ -26,8 +25,7 @@ type attempt struct {
 // note reports whether the SDK may be asked to repeat what gave err.
 func (a *attempt) note(err error) bool {
 	a.last = err
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if isDial(err) {
 		a.dials++
 	}
 	return a.dials < dialTries

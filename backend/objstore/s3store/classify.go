@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -119,6 +120,7 @@ const (
 	hintNotS3       = "is the endpoint an S3 endpoint, and is there such a bucket?"
 	hintCertificate = "the certificate is not trusted (AWS_CA_BUNDLE names further authorities), or is not for this host name: a bucket's name in front of it needs a wildcard, path-style=true needs none"
 	hintUnsent      = "no request was sent: credentials, region or endpoint cannot be used. Keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (aws-profile=, AWS_PROFILE), or the machine's role"
+	hintNobody      = "nobody can be reached there: check the endpoint, the network and the name"
 	hintReadDenied  = "cannot tell: denied, or absent. These credentials may not read it (s3:GetObject, and kms:Decrypt if a KMS key encrypts it), or it does not exist and they may not list the bucket (s3:ListBucket), which S3 answers alike"
 )
 
@@ -284,6 +286,10 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 	switch {
 	case isCertificate(err): // no request without a handshake
 		v = verdict{objstore.ErrRefused, hintCertificate}
+	case r.status == 0 && r.writes() && isDial(err):
+		// Without a connection no byte was sent, and a PUT that was sent is never
+		// repeated below us.
+		v = verdict{objstore.ErrUnsent, hintNobody}
 	case unsent:
 		v = verdict{objstore.ErrRefused, hintUnsent}
 		e.Code, e.Status = "", 0 // of whoever gives credentials, if of anybody
@@ -295,6 +301,12 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 // isContext reports whether err comes from a context that is done.
 func isContext(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// isDial reports whether there was no connection.
+func isDial(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial"
 }
 
 // isCertificate reports whether the server's certificate was not accepted.

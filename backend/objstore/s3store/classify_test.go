@@ -221,7 +221,7 @@ func TestNetworkErrors(t *testing.T) {
 		s := srv.open(t)
 		srv.Close()
 		_, err := put(t, s, objstore.IfAbsent())
-		if objstore.Classify(err) != objstore.Undecided || !strings.Contains(err.Error(), "refused") {
+		if objstore.Classify(err) != objstore.TryAgain || !errors.Is(err, objstore.ErrUnsent) || !strings.Contains(err.Error(), "refused") {
 			t.Errorf("got %v", err)
 		}
 	})
