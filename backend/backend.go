@@ -48,6 +48,9 @@ func (b *Backend) Create(id string, opt CreateOptions) (*Log, error) {
 	// What can be refused without looking at the store is refused now.
 	d, err := open(context.Background(), nil, b.now())
 	if err == nil {
+		err = w.Check()
+	}
+	if err == nil {
 		_, err = d.Finish()
 	}
 	if err != nil {
@@ -58,9 +61,10 @@ func (b *Backend) Create(id string, opt CreateOptions) (*Log, error) {
 	return l, nil
 }
 
-// look reads what is there where a handle that begins a log or adopts it has not
-// yet seen which, and an operation depends on it: one that says where the log
-// must continue, or asks what is in it.
+// look reads what is there where a handle that begins a log has not yet seen it,
+// and something depends on that: if it may also adopt the log, an operation that
+// says where the log must continue, or asks what is in it; and a lease, whose end
+// must not be taken from a local clock, while the store has not said its time.
 func (l *Log) look(ctx context.Context, ops []*appendOp) error {
 	depends := func(op *appendOp) bool {
 		if op.judge != nil || op.expect != nil && *op.expect != 0 {
@@ -72,7 +76,8 @@ func (l *Log) look(ctx context.Context, ops []*appendOp) error {
 		seq, given := op.events[0].HasSeq()
 		return given && seq != 0
 	}
-	if !l.mayAdopt || l.owned || l.head.Record != nil || !slices.ContainsFunc(ops, depends) {
+	timeless := l.w.Lease > 0 && !l.b.clock.Known()
+	if l.owned || l.head.Record != nil || !timeless && (!l.mayAdopt || !slices.ContainsFunc(ops, depends)) {
 		return nil
 	}
 	head, err := l.b.load(ctx, l.id)
@@ -120,7 +125,11 @@ func (b *Backend) Adopt(ctx context.Context, id string, opt AdoptOptions) (*Log,
 	return b.newLog(id, w, open, head), nil
 }
 
-func (b *Backend) writer() manifest.Writer { return manifest.NewWriter(b.opt.Label, b.opt.Software) }
+func (b *Backend) writer() manifest.Writer {
+	w := manifest.NewWriter(b.opt.Label, b.opt.Software)
+	w.Lease = b.opt.Lease
+	return w
+}
 
 func (b *Backend) commitOptions() manifest.Options {
 	return manifest.Options{Clock: &b.clock, MinBackoff: b.opt.MinBackoff, MaxBackoff: b.opt.MaxBackoff}

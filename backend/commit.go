@@ -364,8 +364,8 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 	if err != nil {
 		return nil, err
 	}
-	release, seal, claim := c.asked()
-	claim = claim && !l.owned
+	release, seal, claim, renew := c.asked()
+	claim = claim && !l.owned || renew
 	if appended == 0 && !claim && (!l.owned || base.Owner.Released) {
 		release, seal = false, false // nothing is ours to release, or we did it already
 	}
@@ -498,13 +498,14 @@ func (op *appendOp) fits(first int64) error {
 }
 
 // asked tells what the operations want done beside their events.
-func (c *batch) asked() (release, seal, claim bool) {
+func (c *batch) asked() (release, seal, claim, renew bool) {
 	for _, op := range c.ops {
 		if out, in := c.out[op]; in && out.err == nil {
 			release = release || op.last
 			seal = seal || op.seal
 			claim = claim || op.claim && (!op.spare || c.opening > 0)
+			renew = renew || op.renew
 		}
 	}
-	return release, seal, claim
+	return release, seal, claim, renew
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/manifest"
+	"github.com/s3log/s3log/seedpath"
 	"github.com/s3log/s3log/segment"
 )
 
@@ -36,6 +37,9 @@ var (
 // OpError says which operation on which log and object failed, at which seq,
 // and what can be done.
 type OpError = manifest.OpError
+
+// HeldError is an ErrHeld that says who holds the log, and until when.
+type HeldError = seedpath.HeldError
 
 // Token is the text that settles an unknown outcome: pass it to Decide, or to
 // `s3logctl decide`, from any process. It is empty for every other error.

@@ -106,6 +106,7 @@ type appendOp struct {
 	last   bool // release the log
 	seal   bool // seal the tail
 	claim  bool // own the log, with nothing to append
+	renew  bool // of a claim: commit also where the log is owned already
 	spare  bool // of a claim: only if opening the handle has events to write
 	judge  *judging
 
@@ -251,14 +252,15 @@ func (l *Log) Flush(ctx context.Context) error {
 // CloseOptions say what Close leaves behind.
 type CloseOptions struct {
 	// Release says that this writer is done, so that the next one need not wait
-	// or ask: one PUT, if this handle owns the log and has not released it.
+	// or ask: one PUT, if this handle owns the log and has not released it. A
+	// handle with a lease does so in any case.
 	Release bool
 	// Seal moves the tail into a segment: two PUTs.
 	Seal bool
 }
 
 // Close waits until all appends are decided, ends background work and closes the
-// handle. Without options it sends nothing. If ctx ends first, the handle is
+// handle. Without options it sends nothing, unless there is a lease to release. If ctx ends first, the handle is
 // closed all the same, and what is in flight is decided in the background.
 // The error is the one that ended the handle, if any.
 func (l *Log) Close(ctx context.Context, opt CloseOptions) error {
@@ -266,7 +268,8 @@ func (l *Log) Close(ctx context.Context, opt CloseOptions) error {
 	err := l.err
 	var op *appendOp
 	if !l.closed && err == nil {
-		op = &appendOp{last: opt.Release, seal: opt.Seal, done: make(chan struct{})}
+		// A lease would keep others waiting for nobody.
+		op = &appendOp{last: opt.Release || l.w.Lease > 0, seal: opt.Seal, done: make(chan struct{})}
 		l.push(op)
 	}
 	l.closed = true

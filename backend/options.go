@@ -18,6 +18,13 @@ type Options struct {
 	// for a function that may be frozen as soon as Append has returned. No
 	// goroutine is left behind then.
 	Foreground bool
+	// Lease, unless 0, is how long each commit of a handle asks others not to take
+	// its log over; at least 15 s. Every append renews it, and Renew does where
+	// nothing is appended; nothing else does, and no timer of ours. It is measured
+	// in the store's clock, counts for two seconds more, and ends when the handle is
+	// closed (by one PUT). It keeps others from taking over by accident: an owner
+	// whose lease has ended still owns the log until somebody does.
+	Lease time.Duration
 	// Linger is the least time between the beginnings of two commits of one log;
 	// what arrives meanwhile joins the next. 0 lets the store's round trip decide.
 	Linger time.Duration

@@ -88,6 +88,18 @@ func (l *Log) Claim(ctx context.Context) (Receipt, error) {
 	return l.submit(ctx, "claim", &appendOp{claim: true, done: make(chan struct{})})
 }
 
+// Renew asks others again not to take the log over for the term of the handle's
+// lease (Options.Lease), which every append does by itself: one PUT. On a pending
+// handle it is Claim. Errors: ErrFenced where somebody else owns the log by now,
+// and those of a commit; each ends the handle, as with Append.
+func (l *Log) Renew(ctx context.Context) error {
+	if l.w.Lease == 0 {
+		return argError("renew", l.id, "this handle has no lease: Options.Lease is not set")
+	}
+	_, err := l.submit(ctx, "renew", &appendOp{claim: true, renew: true, done: make(chan struct{})})
+	return err
+}
+
 // openTurn reads the open turn of a log out of its events, from where it began:
 // the manifest does not hold all of its calls.
 func (r *Reader) openTurn(ctx context.Context, rec *manifest.Record) (*segment.Turn, error) {

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,7 +125,7 @@ func run(ctx context.Context, st objstore.Store, a *attempt, opt Options, res *R
 			res.Attempts++
 			info, err := st.Put(ctx, a.key, a.p.Body, a.cond, objstore.PutOptions{Metadata: a.p.Record.metadata(), ContentType: "application/json"})
 			if opt.Clock != nil {
-				opt.Clock.Observe(info.Date)
+				opt.Clock.Observe(cmp.Or(info.Date, objstore.DateOf(err)))
 			}
 			if errors.Is(err, objstore.ErrThrottled) {
 				res.Throttled++

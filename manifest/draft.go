@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -17,6 +18,9 @@ type Writer struct {
 	ID       string
 	Label    string // for people: at most MaxLabel bytes of JSON
 	Software string // name and version of the program
+	// Lease is for how long every commit of this writer, as the owner, asks
+	// others not to take the log over; 0 asks nothing, else at least MinLease.
+	Lease time.Duration
 }
 
 // NewWriter gives a writer with a fresh id.
@@ -109,7 +113,6 @@ func TakeOver(base *Record, w Writer, kind string, at int64) (*Draft, error) {
 		return nil, err
 	}
 	d.next.Epoch++
-	d.next.Lease = nil
 	d.own(w, kind, base.Next, at)
 	return d, d.startFold()
 }
@@ -123,6 +126,9 @@ func Continue(base *Record, w Writer, at int64) (*Draft, error) {
 	}
 	if base.Owner == nil || base.Owner.Writer != w.ID {
 		return nil, FencedError(base, w.ID)
+	}
+	if w.Lease > 0 {
+		d.next.Lease = w.lease(at)
 	}
 	d.sign(w, at)
 	return d, d.startFold()
@@ -150,10 +156,19 @@ func modify(base *Record, kind IntentKind) (*Draft, error) {
 	return &Draft{base: base, next: &next, kind: kind}, nil
 }
 
-// own makes w the owner of a new generation.
+// lease is what a commit of w at the time at asks for.
+func (w Writer) lease(at int64) *Lease {
+	if w.Lease == 0 {
+		return nil
+	}
+	return &Lease{Until: at + w.Lease.Milliseconds()}
+}
+
+// own makes w the owner of a new generation. The lease of the one before is over.
 func (d *Draft) own(w Writer, kind string, first, at int64) {
 	g := d.base.Generation() + 1
 	d.next.Owner = &Owner{Writer: w.ID, Generation: g, Label: w.Label}
+	d.next.Lease = w.lease(at)
 	d.next.Generations = appendCapped(d.next.Generations, MaxGenerations,
 		Takeover{Generation: g, Writer: w.ID, Kind: kind, First: first, At: at})
 	d.sign(w, at)

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,7 +54,7 @@ func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptio
 	for range maxTorn {
 		obj, err := st.Get(ctx, key, objstore.GetOptions{IfNot: opt.IfNot, Limit: maxRead})
 		if opt.Clock != nil {
-			opt.Clock.Observe(obj.Date)
+			opt.Clock.Observe(cmp.Or(obj.Date, objstore.DateOf(err)))
 		}
 		switch {
 		case errors.Is(err, objstore.ErrNotExist):

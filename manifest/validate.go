@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -61,8 +62,23 @@ func (w Writer) Check() error {
 		checkToken("writer", w.ID),
 		checkText("label", w.Label, MaxLabel),
 		checkText("software", w.Software, MaxSoftware),
+		checkLease(w.Lease),
 	)
 }
+
+// MinLease is the shortest lease: below it the precision of clocks, which is a
+// few seconds, would be a part of it that matters.
+const MinLease = 15 * time.Second
+
+func checkLease(term time.Duration) error {
+	if term != 0 && (term < MinLease || term > maxLease) {
+		return fmt.Errorf("a lease of %s: it must be at least %s, and at most %s", term, MinLease, maxLease)
+	}
+	return nil
+}
+
+// maxLease is longer than anybody can want to keep a dead writer's log locked.
+const maxLease = 30 * 24 * time.Hour
 
 // validateBasics checks what every state has.
 func (r *Record) validateBasics() error {

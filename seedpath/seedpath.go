@@ -83,13 +83,34 @@ func mayTake(base *manifest.Record, w manifest.Writer, opt AdoptOptions, at int6
 		return nil // absence, tombstones and voids are TakeOver's to refuse
 	}
 	if LeaseState(base, at) == "held" {
-		return fmt.Errorf("%w: by %s, with a lease until %s", manifest.ErrHeld, holder(base.Owner), date(base.Lease.Until))
+		return &HeldError{Owner: *base.Owner, Until: base.Lease.Until + leaseGrace.Milliseconds(), Lease: true}
 	}
 	if quiet := at - base.Commit.At; opt.Quiet > 0 && !base.Owner.Released && quiet < opt.Quiet.Milliseconds() {
-		return fmt.Errorf("%w: %s has not released it and committed %s ago, and keeps it for %s after a commit", manifest.ErrHeld,
-			holder(base.Owner), (time.Duration(max(quiet, 0)) * time.Millisecond).Round(time.Second), opt.Quiet)
+		return &HeldError{Owner: *base.Owner, Until: base.Commit.At + opt.Quiet.Milliseconds(), quiet: opt.Quiet,
+			since: time.Duration(max(quiet, 0)) * time.Millisecond}
 	}
 	return nil
+}
+
+// HeldError is an ErrHeld: who holds the log, and until when.
+type HeldError struct {
+	Owner manifest.Owner
+	Until int64 // store's time in ms from which on it may be taken over, unless the owner commits again
+	Lease bool  // by a lease; else because of a commit not long ago
+
+	quiet, since time.Duration
+}
+
+// Unwrap makes it an ErrHeld.
+func (e *HeldError) Unwrap() error { return manifest.ErrHeld }
+
+// Error names holder and expiry.
+func (e *HeldError) Error() string {
+	if e.Lease {
+		return fmt.Sprintf("%v: by %s, with a lease until %s", manifest.ErrHeld, holder(&e.Owner), date(e.Until-leaseGrace.Milliseconds()))
+	}
+	return fmt.Sprintf("%v: %s has not released it and committed %s ago, and keeps it for %s after a commit", manifest.ErrHeld,
+		holder(&e.Owner), e.since.Round(time.Second), e.quiet)
 }
 
 func holder(o *manifest.Owner) string {

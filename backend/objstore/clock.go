@@ -31,6 +31,13 @@ func (c *Clock) Observe(date time.Time) {
 	}
 }
 
+// Known reports whether the store has ever said its time.
+func (c *Clock) Known() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.date.IsZero()
+}
+
 // Now is the store's time.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()

@@ -3,6 +3,7 @@ package objstore
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // What a store's reply means. Drivers map replies to these by error code, not
@@ -68,8 +69,10 @@ type Error struct {
 	Code    string // the store's own error code, if any
 	Status  int    // HTTP status, 0 where there is none
 	Request string // the store's request id, if any, for its operator
-	Hint    string // what the person who reads this can do, if known
-	Err     error  // the cause, may be nil
+	// Date is the store's clock when it answered, as in Info; zero where it did not.
+	Date time.Time
+	Hint string // what the person who reads this can do, if known
+	Err  error  // the cause, may be nil
 }
 
 // Error says operation, key, meaning, the store's code and the cause.
@@ -96,6 +99,14 @@ func (e *Error) Unwrap() []error {
 		return []error{e.Class}
 	}
 	return []error{e.Class, e.Err}
+}
+
+// DateOf is the store's clock in a failed reply; zero where it did not say.
+func DateOf(err error) time.Time {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Date
+	}
+	return time.Time{}
 }
 
 // Class is what one reply to a conditional Put allows to conclude about that

@@ -5,10 +5,12 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/sessionfile"
 )
 
@@ -19,6 +21,7 @@ type appendFlags struct {
 	expectNext *int64
 	takeOver   bool
 	stream     bool
+	lease      time.Duration
 }
 
 func newAppendCommand(g *globals) *cobra.Command {
@@ -36,7 +39,8 @@ minute, nothing is appended unless --take-over is given.
 
 With --stream, lines are appended as they arrive, under one ownership, as many
 in one commit as have arrived by then; the log is released at the end of the
-input, or at SIGINT or SIGTERM. Of a line that is refused, the lines before it
+input, or at SIGINT or SIGTERM. With --lease others are also refused while the
+input is quiet, until so much time has passed since the newest commit. Of a line that is refused, the lines before it
 are in the log and the lines after it are not.`,
 		Example: `  echo '{"type":"note","data":{"text":"hello"}}' | s3logctl append notes --create
   s3logctl append notes events.jsonl --key job-17 --expect-next 1
@@ -68,6 +72,7 @@ are in the log and the lines after it are not.`,
 	fs.Int64Var(&expectNext, "expect-next", 0, "append only if the log continues at this `SEQ`")
 	fs.BoolVar(&f.takeOver, "take-over", false, takeOverHelp)
 	fs.BoolVar(&f.stream, "stream", false, "append lines as they arrive")
+	fs.DurationVar(&f.lease, "lease", 0, "with --stream: hold the log for this `TIME` after each commit (at least 15s)")
 	return cmd
 }
 
@@ -79,6 +84,10 @@ func (f *appendFlags) check(files []string) error {
 		return usagef("--expect-next %d: seqs begin at 0", *f.expectNext)
 	case f.stream && (f.key != "" || f.expectNext != nil):
 		return usagef("--key and --expect-next are about one append, and --stream makes many")
+	case f.lease != 0 && !f.stream:
+		return usagef("--lease goes with --stream: any other append lets the log go at once")
+	case f.lease != 0 && f.lease < manifest.MinLease:
+		return usagef("--lease %s: at least %s are needed", f.lease, manifest.MinLease)
 	case f.stream && len(files) > 1:
 		return usagef("--stream reads stdin or one file")
 	}

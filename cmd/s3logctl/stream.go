@@ -23,7 +23,7 @@ func runStream(ctx context.Context, g *globals, id string, files []string, f app
 		return err
 	}
 	defer r.Close()
-	log, err := f.openLog(ctx, g, id, func(*backend.Options) {})
+	log, err := f.openLog(ctx, g, id, func(o *backend.Options) { o.Lease = f.lease })
 	if err != nil {
 		return err
 	}

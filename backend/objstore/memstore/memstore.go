@@ -121,6 +121,11 @@ func fail(op, key string, class, cause error) error {
 	return &objstore.Error{Op: op, Key: key, Class: class, Err: cause}
 }
 
+// answer is a failure that the store replies; s.mu is held.
+func (s *Store) answer(op, key string, class error) error {
+	return &objstore.Error{Op: op, Key: key, Class: class, Date: s.time()}
+}
+
 // Get implements objstore.Reader.
 func (s *Store) Get(ctx context.Context, key string, opt objstore.GetOptions) (objstore.Object, error) {
 	const op = "Get"
@@ -131,17 +136,17 @@ func (s *Store) Get(ctx context.Context, key string, opt objstore.GetOptions) (o
 	defer s.mu.Unlock()
 	o, ok := s.objects[key]
 	if !ok {
-		return objstore.Object{}, fail(op, key, objstore.ErrNotExist, nil)
+		return objstore.Object{}, s.answer(op, key, objstore.ErrNotExist)
 	}
 	if !opt.IfNot.IsZero() && opt.IfNot == o.info.Version {
-		return objstore.Object{}, fail(op, key, objstore.ErrNotModified, nil)
+		return objstore.Object{}, s.answer(op, key, objstore.ErrNotModified)
 	}
 	offset, length, err := opt.Span(o.info.Size)
 	if err == objstore.ErrRejected {
 		return objstore.Object{}, s.breach(op, key, "options %+v make no sense", opt)
 	}
 	if err != nil {
-		return objstore.Object{}, fail(op, key, err, nil)
+		return objstore.Object{}, s.answer(op, key, err)
 	}
 	return objstore.Object{Info: s.reply(o), Body: bytes.Clone(o.body[offset : offset+length])}, nil
 }
@@ -156,7 +161,7 @@ func (s *Store) Head(ctx context.Context, key string) (objstore.Info, error) {
 	defer s.mu.Unlock()
 	o, ok := s.objects[key]
 	if !ok {
-		return objstore.Info{}, fail(op, key, objstore.ErrNotExist, nil)
+		return objstore.Info{}, s.answer(op, key, objstore.ErrNotExist)
 	}
 	return s.reply(o), nil
 }
@@ -217,7 +222,7 @@ func (s *Store) Copy(ctx context.Context, src, dst string) (objstore.Info, error
 	defer s.mu.Unlock()
 	o, ok := s.objects[src]
 	if !ok {
-		return objstore.Info{}, fail(op, src, objstore.ErrNotExist, nil)
+		return objstore.Info{}, s.answer(op, src, objstore.ErrNotExist)
 	}
 	return s.put(op, dst, o.body, objstore.IfAbsent(), objstore.PutOptions{Metadata: o.info.Metadata})
 }
@@ -252,11 +257,11 @@ func (s *Store) put(op, key string, body []byte, cond objstore.Condition, opt ob
 	// What the store decides.
 	switch {
 	case cond.Absent() && exists:
-		return objstore.Info{}, fail(op, key, objstore.ErrPrecondition, nil)
+		return objstore.Info{}, s.answer(op, key, objstore.ErrPrecondition)
 	case !cond.Absent() && !exists:
-		return objstore.Info{}, fail(op, key, objstore.ErrGone, nil)
+		return objstore.Info{}, s.answer(op, key, objstore.ErrGone)
 	case !cond.Absent() && cond.Match() != old.info.Version:
-		return objstore.Info{}, fail(op, key, objstore.ErrPrecondition, nil)
+		return objstore.Info{}, s.answer(op, key, objstore.ErrPrecondition)
 	}
 
 	// What is wrong only because it would now take effect.

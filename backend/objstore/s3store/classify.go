@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
@@ -282,6 +283,7 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 	if errors.As(err, &withID) {
 		e.Request = withID.ServiceRequestID()
 	}
+	e.Date = dateOf(err)
 	v := r.judge()
 	switch {
 	case isCertificate(err): // no request without a handshake
@@ -296,6 +298,16 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 	}
 	e.Class, e.Hint = v.class, v.hint
 	return e
+}
+
+// dateOf is the Date header of the reply that an error is.
+func dateOf(err error) time.Time {
+	var r interface{ HTTPResponse() *smithyhttp.Response }
+	if !errors.As(err, &r) || r.HTTPResponse() == nil {
+		return time.Time{}
+	}
+	date, _ := http.ParseTime(r.HTTPResponse().Header.Get("Date"))
+	return date // zero unless it is one
 }
 
 // isContext reports whether err comes from a context that is done.
