@@ -34,6 +34,7 @@ type Exchange struct {
 	Request
 	proxy    *Proxy
 	w        http.ResponseWriter
+	left     <-chan struct{} // closed when the client has gone
 	entry    int
 	answered bool // or hung up
 }

@@ -195,7 +195,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client went away
 	}
-	x := &Exchange{Request: newRequest(r, body), proxy: p, w: w}
+	x := &Exchange{Request: newRequest(r, body), proxy: p, w: w, left: r.Context().Done()}
 	fault := p.note(x)
 	if fault == nil {
 		fault = pass
