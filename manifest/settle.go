@@ -60,10 +60,15 @@ func settle(in Intent, base *Record, w Writer, at int64) (*Proposal, error) {
 
 // voidProposal puts a void where nothing is, or a new revision of the one there.
 func voidProposal(base *Record, id string, w Writer, at int64) (*Proposal, error) {
-	next := &Record{Version: Version, Log: id, State: StateVoid, Revision: 1, Epoch: 1}
+	return voidAbove(base, id, w, 0, at)
+}
+
+// voidAbove is voidProposal with an epoch above the given one.
+func voidAbove(base *Record, id string, w Writer, epoch uint32, at int64) (*Proposal, error) {
+	next := &Record{Version: Version, Log: id, State: StateVoid, Revision: 1, Epoch: epoch + 1}
 	in := Intent{Kind: IntentMaintain, Log: id, Writer: w.ID}
 	if base != nil {
-		next.Revision, next.Epoch = base.Revision+1, base.Epoch
+		next.Revision, next.Epoch = base.Revision+1, max(base.Epoch, epoch+1)
 		next.Critical, next.Unknown = base.Critical, base.Unknown
 		in.Base = base.Commit.ID
 	}

@@ -23,7 +23,7 @@ type ResumeOptions struct {
 // ErrHeld, and those of reading the open turn.
 func Resume(w manifest.Writer, opt ResumeOptions) Opening {
 	return func(ctx context.Context, base *manifest.Record, at int64) (*manifest.Draft, error) {
-		if err := mayTake(base, w, opt.AdoptOptions, at); err != nil {
+		if err := MayTake(base, w, opt.AdoptOptions, at); err != nil {
 			return nil, err
 		}
 		d, err := manifest.TakeOver(base, w, manifest.KindResume, at)

@@ -45,7 +45,7 @@ type AdoptOptions struct {
 // closers and no boundary. Errors: ErrNotFound, ErrDeleted, ErrHeld.
 func Adopt(w manifest.Writer, opt AdoptOptions) Opening {
 	return func(_ context.Context, base *manifest.Record, at int64) (*manifest.Draft, error) {
-		if err := mayTake(base, w, opt, at); err != nil {
+		if err := MayTake(base, w, opt, at); err != nil {
 			return nil, err
 		}
 		return manifest.TakeOver(base, w, manifest.KindAdopt, at)
@@ -78,7 +78,9 @@ func LeaseState(r *manifest.Record, at int64) string {
 	return "expired"
 }
 
-func mayTake(base *manifest.Record, w manifest.Writer, opt AdoptOptions, at int64) error {
+// MayTake is nil where w may take the log over at the store's time at (ms), and
+// else an ErrHeld. Whether there is anything to take is not for it to say.
+func MayTake(base *manifest.Record, w manifest.Writer, opt AdoptOptions, at int64) error {
 	if base == nil || base.Owner == nil || base.State != manifest.StateOpen || opt.TakeOver || base.Owner.Writer == w.ID {
 		return nil // absence, tombstones and voids are TakeOver's to refuse
 	}
