@@ -43,11 +43,17 @@ func (*tags) matter(key string) bool {
 	return strings.HasPrefix(key, tornPrefix) && !fips140.Enabled()
 }
 
-// learn takes the reply to a write of ours into account.
-func (t *tags) learn(key string, body []byte, etag *string) {
+// learn takes the reply to a write of ours into account. sum is the body's MD5,
+// or nil if nobody has made it.
+func (t *tags) learn(key string, body, sum []byte, etag *string) {
+	if !t.matter(key) || t.other.Load() {
+		return
+	}
+	if sum == nil {
+		sum = md5Of(body)
+	}
 	switch {
-	case !t.matter(key) || t.other.Load():
-	case isMD5Of(body, aws.ToString(etag)):
+	case isMD5(sum, aws.ToString(etag)):
 		t.md5.Store(true)
 	case !versionOf(etag).IsZero(): // no ETag at all says nothing
 		t.other.Store(true)
@@ -65,12 +71,16 @@ func (t *tags) torn(key string, body []byte, out *s3.GetObjectOutput) bool {
 		return false
 	}
 	etag := aws.ToString(out.ETag)
-	return looksLikeMD5(etag) && !isMD5Of(body, etag)
+	return looksLikeMD5(etag) && !isMD5(md5Of(body), etag)
 }
 
-func isMD5Of(body []byte, etag string) bool {
+func md5Of(body []byte) []byte {
 	sum := md5.Sum(body)
-	return strings.EqualFold(strings.Trim(etag, `"`), hex.EncodeToString(sum[:]))
+	return sum[:]
+}
+
+func isMD5(sum []byte, etag string) bool {
+	return strings.EqualFold(strings.Trim(etag, `"`), hex.EncodeToString(sum))
 }
 
 func looksLikeMD5(etag string) bool {

@@ -56,6 +56,7 @@ func (d *driver) Put(ctx context.Context, key string, body []byte, cond objstore
 	if d.opt.KMSKeyID != "" {
 		in.SSEKMSKeyId = &d.opt.KMSKeyID
 	}
+	var known []byte // the body's MD5, if it was made
 	// Ready-made sums go into the header as they are, and keep the SDK from
 	// adding trailing ones.
 	switch d.opt.Checksum {
@@ -64,6 +65,7 @@ func (d *driver) Put(ctx context.Context, key string, body []byte, cond objstore
 		in.ChecksumCRC32C = aws.String(base64.StdEncoding.EncodeToString(sum))
 	default:
 		sum := md5.Sum(body)
+		known = sum[:]
 		in.ContentMD5 = aws.String(base64.StdEncoding.EncodeToString(sum[:]))
 	}
 
@@ -76,7 +78,7 @@ func (d *driver) Put(ctx context.Context, key string, body []byte, cond objstore
 	if err != nil {
 		return objstore.Info{}, errorOf(opPut, key, !cond.Absent(), err, a)
 	}
-	d.tags.learn(key, body, out.ETag)
+	d.tags.learn(key, body, known, out.ETag)
 	return d.info(key, int64(len(body)), out.ETag, nil, nil, out.ResultMetadata), nil
 }
 
