@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -63,8 +64,8 @@ type Removal struct {
 	Grace time.Duration // how long readers and uploads are spared
 }
 
-// past reports whether something at a time is longer ago than the grace.
-func (rm Removal) past(at int64) bool { return rm.Now-at > rm.Grace.Milliseconds() }
+// Past reports whether something at a time is longer ago than the grace.
+func (rm Removal) Past(at int64) bool { return rm.Now-at > rm.Grace.Milliseconds() }
 
 // Fates judges the listed objects of one log by its manifest; head is nil where
 // there is none. It does not matter whether the objects were listed before the
@@ -91,17 +92,17 @@ func (rm Removal) Fates(head *Record, listed []Listed) []Fate {
 			fates[i] = FateNamed
 		case foreign(epoch, l.Name):
 			fates[i] = FateForeign
-		case state == StateDeleted && rm.past(head.Commit.At):
+		case state == StateDeleted && rm.Past(head.Commit.At):
 			fates[i] = FateDeleted
 		case state == StateDeleted:
 			fates[i] = FateBuried
-		case replaced && rm.past(at):
+		case replaced && rm.Past(at):
 			fates[i] = FateExpired
 		case replaced:
 			fates[i] = FateRetired
 		case l.Name.Epoch < epoch:
 			fates[i] = FateStale
-		case rm.past(l.Modified):
+		case rm.Past(l.Modified):
 			fates[i] = FateUnsettled
 		default:
 			fates[i] = FateYoung
@@ -166,7 +167,24 @@ func (rm Removal) Barrier(base *Record, id string, w Writer, listed []Listed) (*
 
 // dropRetired forgets what was replaced longer than the grace ago.
 func (d *Draft) dropRetired(rm Removal) {
-	if slices.ContainsFunc(d.next.Retired, func(r Retired) bool { return rm.past(r.At) }) {
-		d.next.Retired = slices.DeleteFunc(slices.Clone(d.next.Retired), func(r Retired) bool { return rm.past(r.At) })
+	if slices.ContainsFunc(d.next.Retired, func(r Retired) bool { return rm.Past(r.At) }) {
+		d.next.Retired = slices.DeleteFunc(slices.Clone(d.next.Retired), func(r Retired) bool { return rm.Past(r.At) })
 	}
+}
+
+// ParseSegmentPrefix finds the log whose segments have keys that begin with
+// prefix, the inverse of SegmentPrefix: the key of its manifest, and its id,
+// which is empty where only the manifest itself knows it (UnescapeID). ok is
+// false where no log has such segments.
+func ParseSegmentPrefix(prefix string) (key, id string, ok bool) {
+	escaped, tree := strings.CutPrefix(prefix, SegmentTree)
+	escaped, whole := strings.CutSuffix(escaped, "/")
+	id, _, ok = UnescapeID(escaped)
+	return ManifestPrefix + escaped + manifestSuffix, id, ok && tree && whole
+}
+
+// ProbeKey reports whether a key is one that store proofs write to.
+func ProbeKey(key string) bool {
+	nonce, ok := strings.CutPrefix(key, ProbePrefix)
+	return ok && nonce != "" && lowerHex(nonce)
 }

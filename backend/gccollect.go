@@ -1,0 +1,257 @@
+package backend
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/s3log/s3log/manifest"
+)
+
+const (
+	// removalsAtATime bounds the removals in flight.
+	removalsAtATime = 8
+	// maxBarriers is how often a barrier is tried on a log whose writers are faster,
+	// before it is left to the next collection.
+	maxBarriers = 8
+	// probesAtATime bounds the objects of one report about leftovers of proofs.
+	probesAtATime = 1000
+)
+
+// errBusy: others committed before every barrier.
+var errBusy = errors.New("the log is committed to faster than a barrier can be made")
+
+// read gets the manifest of a group, by its key where that is all that is known.
+// ErrNotFound is sure: where the credentials do not let the store say so, the
+// list does.
+func (c *collector) read(ctx context.Context, g *group) (head manifest.Head, err error) {
+	switch {
+	case !g.log:
+		return head, nil
+	case g.id != "":
+		head, err = c.b.load(ctx, g.id)
+	default:
+		head, err = manifest.LoadKey(ctx, c.b.store, g.manifest, manifest.LoadOptions{Clock: &c.b.clock})
+	}
+	if !errors.Is(err, ErrDenied) {
+		return head, err
+	}
+	for info, lerr := range c.b.store.List(ctx, g.manifest, "") {
+		if lerr != nil || info.Key == g.manifest {
+			return head, err
+		}
+		break // the key itself would come first
+	}
+	return head, fmt.Errorf("%w: denied, and not listed", ErrNotFound)
+}
+
+// removal is the rule of removal now.
+func (c *collector) removal() manifest.Removal {
+	return manifest.Removal{Now: c.b.now(), Grace: c.opt.Grace}
+}
+
+// collect judges what was listed by the manifest that was read (err says why it
+// was not), and removes what may go, behind a barrier where one is needed.
+func (c *collector) collect(ctx context.Context, g *group, head manifest.Head, err error) GCLog {
+	out := GCLog{Log: g.id, Prefix: g.prefix}
+	for _, key := range g.strange {
+		out.found(kindForeign, key, "not the key of a segment")
+	}
+	if g.more > 0 {
+		out.found(kindForeign, g.prefix, fmt.Sprintf("%d more keys that are not those of segments", g.more))
+	}
+	switch {
+	case !g.log:
+		return out
+	case errors.Is(err, ErrNotFound):
+		head = manifest.Head{}
+	case err != nil:
+		out.unreadable(g.manifest, err)
+		for _, o := range g.objects {
+			out.Objects = append(out.Objects, GCObject{Key: o.Key, Size: o.Size, Modified: o.Modified, Fate: FateKept})
+		}
+		return out
+	case out.Log == "":
+		out.Log = head.Record.Log
+	}
+	out.setForeignAside(g, head.Record)
+	rec, err := c.settle(ctx, &out, g, head)
+	if err != nil {
+		out.Err = opError("gc", out.Log, fmt.Errorf("barrier: %w", err))
+	}
+	if rec != nil {
+		out.State = rec.State
+	}
+	for i, fate := range c.removal().Fates(rec, g.listed) {
+		o := g.objects[i]
+		switch {
+		case fate == manifest.FateNamed:
+			out.Named++
+			out.NamedBytes += o.Size
+			continue
+		case fate == manifest.FateUnsettled && out.Log == "":
+			fate = FateNameless
+		}
+		out.Objects = append(out.Objects, GCObject{Key: o.Key, Size: o.Size, Modified: o.Modified, Fate: fate})
+	}
+	slices.SortFunc(out.Objects, func(a, b GCObject) int { return strings.Compare(a.Key, b.Key) })
+	c.remove(ctx, out.Objects)
+	return out
+}
+
+func (g *GCLog) found(kind, key, detail string) {
+	g.Findings = append(g.Findings, Finding{Kind: kind, Key: key, Seq: -1, Detail: detail})
+}
+
+// unreadable notes that nothing is known about the manifest.
+func (g *GCLog) unreadable(key string, err error) {
+	g.Err = opError("gc", g.Log, err)
+	for _, k := range []struct {
+		is   error
+		kind string
+	}{{ErrDenied, "denied"}, {ErrUnsupportedVersion, "version"}, {ErrRolledBack, kindRolledBack}, {ErrCorrupt, "damaged"}} {
+		if errors.Is(err, k.is) {
+			g.found(k.kind, key, "the manifest cannot be read, so everything is kept: "+err.Error())
+			return
+		}
+	}
+}
+
+// setForeignAside takes the foreign objects out of the group. They are those by
+// the manifest that was read first: a barrier must not bring them into reach.
+func (g *GCLog) setForeignAside(in *group, rec *manifest.Record) {
+	var epoch uint32
+	if rec != nil {
+		epoch = rec.Epoch
+	}
+	kept, lost := 0, false
+	for i, o := range in.objects {
+		if name := in.listed[i].Name; manifest.Foreign(rec, name) {
+			g.found(kindForeign, o.Key, fmt.Sprintf("its epoch is %d and that of the manifest %d: it is another log's, or an older manifest was put back", name.Epoch, epoch))
+			g.Objects = append(g.Objects, GCObject{Key: o.Key, Size: o.Size, Modified: o.Modified, Fate: manifest.FateForeign})
+			continue
+		}
+		lost = lost || rec == nil && in.listed[i].Name.Epoch > 1
+		in.objects[kept], in.listed[kept] = o, in.listed[i]
+		kept++
+	}
+	in.objects, in.listed = in.objects[:kept], in.listed[:kept]
+	if lost {
+		g.found(kindLost, in.manifest, "there was a manifest once, which nothing of s3log removes; `s3logctl fsck --rebuild` can make one of the segments as long as they are there")
+	}
+}
+
+// settle makes a barrier, if objects may go only behind one, and returns the
+// manifest to judge by. With an error that is one without the barrier: what may
+// go by any version of the manifest may go for ever.
+func (c *collector) settle(ctx context.Context, out *GCLog, g *group, head manifest.Head) (*manifest.Record, error) {
+	unsettled := func(r *manifest.Record) bool {
+		return slices.Contains(c.removal().Fates(r, g.listed), manifest.FateUnsettled)
+	}
+	if out.Log == "" || !unsettled(head.Record) {
+		return head.Record, nil
+	}
+	note := func(p *manifest.Proposal) {
+		out.Barrier, out.Void = true, p.Record.State == manifest.StateVoid
+	}
+	if c.opt.DryRun {
+		p, err := c.removal().Barrier(head.Record, out.Log, c.w, g.listed)
+		if err != nil {
+			return head.Record, err
+		}
+		note(p)
+		return p.Record, nil
+	}
+	bctx, cancel := context.WithTimeout(ctx, c.b.opt.CommitTimeout)
+	defer cancel()
+	tries := 0
+	res, err := manifest.Commit(bctx, c.b.store, head, func(_ context.Context, base manifest.Head) (*manifest.Proposal, error) {
+		if !unsettled(base.Record) {
+			return nil, nil
+		}
+		if tries++; tries > maxBarriers {
+			return nil, errBusy
+		}
+		return c.removal().Barrier(base.Record, out.Log, c.w, g.listed)
+	}, c.b.commitOptions())
+	if err != nil {
+		// It may have landed all the same, and others may have been there.
+		if again, rerr := c.read(ctx, g); rerr == nil {
+			return again.Record, err
+		}
+		return head.Record, err
+	}
+	if res.Proposal != nil {
+		note(res.Proposal)
+	}
+	if res.Head.Record != nil {
+		c.b.remember(out.Log, res.Head.Record)
+	}
+	return res.Head.Record, nil
+}
+
+// remove removes what may go, a few at a time.
+func (c *collector) remove(ctx context.Context, objects []GCObject) {
+	work := make(chan *GCObject)
+	var wg sync.WaitGroup
+	for range min(removalsAtATime, len(objects)) {
+		wg.Go(func() {
+			for o := range work {
+				o.Err = c.b.store.Delete(ctx, o.Key)
+				o.Removed = o.Err == nil
+			}
+		})
+	}
+	for i := range objects {
+		switch o := &objects[i]; {
+		case !o.Fate.MayGo() && o.Fate != FateProbe:
+		case c.opt.DryRun:
+			o.Removed = true
+		case ctx.Err() == nil:
+			work <- o
+		}
+	}
+	close(work)
+	wg.Wait()
+}
+
+// probes removes what store proofs have left behind.
+func (c *collector) probes(ctx context.Context, yield func(GCLog) bool) error {
+	var out GCLog
+	flush := func() bool {
+		if len(out.Objects)+len(out.Findings) == 0 {
+			return true
+		}
+		c.remove(ctx, out.Objects)
+		return yield(out)
+	}
+	rm := c.removal()
+	for info, err := range c.b.store.List(ctx, manifest.ProbePrefix, "") {
+		if err != nil {
+			return err
+		}
+		if len(out.Objects)+len(out.Findings) == probesAtATime {
+			if !flush() {
+				return errEnough
+			}
+			out = GCLog{}
+		}
+		out.Prefix = manifest.ProbePrefix
+		switch {
+		case !manifest.ProbeKey(info.Key):
+			out.found(kindForeign, info.Key, "not the key of a store proof")
+			continue
+		case rm.Past(info.Modified.UnixMilli()):
+			out.Objects = append(out.Objects, GCObject{Key: info.Key, Size: info.Size, Modified: info.Modified, Fate: FateProbe})
+		default:
+			out.Objects = append(out.Objects, GCObject{Key: info.Key, Size: info.Size, Modified: info.Modified, Fate: manifest.FateYoung})
+		}
+	}
+	if !flush() {
+		return errEnough
+	}
+	return context.Cause(ctx)
+}
