@@ -49,7 +49,9 @@ const (
 
 func child(program string) int {
 	store, err := childStore()
-	if err == nil {
+	if err == nil && program == "agent" {
+		err = liveAgent(store)
+	} else if err == nil {
 		b := backend.New(store, backend.Options{Label: os.Getenv(envName), MinBackoff: time.Millisecond, MaxBackoff: 50 * time.Millisecond})
 		rounds, _ := strconv.Atoi(os.Getenv(envRounds))
 		out := bufio.NewWriter(os.Stdout)

@@ -1,0 +1,456 @@
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/backend/objstore"
+)
+
+// What an agent says about a deed.
+const (
+	isBegun   = "begun"   // it does it now
+	isDone    = "done"    // acknowledged
+	isFailed  = "failed"  // it was told that it is not in the log, and never will be
+	isUnknown = "unknown" // it was told that nobody knows
+	isNever   = "never"   // it is not possible, and was not when it was done before
+	isBroken  = "broken"  // an error that must not be
+)
+
+// deed is one thing that an agent does to a log. It is told before it is begun,
+// and again when its outcome is known, before the next one is begun.
+type deed struct {
+	Agent string // with its lane, if it does several things at a time: p1.2
+	ID    int64  // number of its first event, and of nothing else of this agent
+	Do    string
+	Log   string
+	State string
+
+	Count int64 `json:",omitempty"` // events
+	Size  int   `json:",omitempty"` // bytes of noise in each
+	Keyed bool  `json:",omitempty"`
+
+	Parent string `json:",omitempty"` // of a fork
+	At     int64  `json:",omitempty"` // seq of the last event that it inherits
+
+	First     int64  `json:",omitempty"` // from the receipt
+	Got       int64  `json:",omitempty"` // of it: how many events
+	Duplicate bool   `json:",omitempty"`
+	Committed bool   `json:",omitempty"` // what a decision says
+	Token     string `json:",omitempty"`
+	Error     string `json:",omitempty"`
+}
+
+// Kinds of deeds. A decision has the agent and the number of what it is about.
+const (
+	doAppend = "append"
+	doResume = "resume"
+	doFork   = "fork"
+	doReplay = "replay"
+	doImport = "import"
+	doDecide = "decide"
+)
+
+// key is the key of a keyed append.
+func (d deed) key() string {
+	if !d.Keyed {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d", d.Agent, d.ID)
+}
+
+// data is the data of event i of a deed, which nobody else's is like.
+func (d deed) data(i int64) string {
+	n := d.ID + i
+	return fmt.Sprintf(`{"who":%q,"n":%d,"turn":%d,"noise":%q}`, d.Agent, n, n/8, noise(uint64(n), d.Size))
+}
+
+// events are the events of a deed: notes, and turns and compactions that begin,
+// and mostly end.
+func (d deed) events() (lines [][]byte) {
+	for i := range d.Count {
+		typ := "note"
+		switch (d.ID + i) % 41 {
+		case 0:
+			typ = "turn/start"
+		case 7:
+			typ = "turn/end"
+		case 13:
+			typ = "compaction/start"
+		case 20:
+			typ = "compaction/end"
+		}
+		lines = append(lines, fmt.Appendf(nil, `{"type":%q,"data":%s}`, typ, d.data(i)))
+	}
+	return lines
+}
+
+// timed are the events as a session file has them: with times of their own, so
+// that they are the same when they are given again.
+func (d deed) timed() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for i := range d.Count {
+			line := fmt.Appendf(nil, `{"type":"note","time":%d,"data":%s}`, 1_700_000_000_000+d.ID+i, d.data(i))
+			if !yield(line, nil) {
+				return
+			}
+		}
+	}
+}
+
+// agent does one thing after the other to a few logs that it shares with others,
+// whom it replaces as they replace it.
+type agent struct {
+	name string
+	logs []string
+	rng  *rand.Rand
+	tell func(deed)
+	// rough: its server is killed now and then, so that anything may fail that
+	// need not be known.
+	rough bool
+
+	background, foreground, hasty *backend.Backend
+
+	next  int64  // number of its next event
+	owing []deed // of a rough agent: what it has to repeat or to decide
+}
+
+func newAgent(name string, seed, next int64, logs []string, store objstore.Store, tell func(deed)) *agent {
+	opt := backend.Options{Label: name, MinBackoff: time.Millisecond, MaxBackoff: 20 * time.Millisecond, MaxBatch: 128 << 10}
+	a := &agent{name: name, next: next, logs: logs, tell: tell, rng: rand.New(rand.NewPCG(uint64(seed), uint64(next)))}
+	a.background = backend.New(store, opt)
+	opt.Foreground = true
+	a.foreground = backend.New(store, opt)
+	opt.CommitTimeout = 100 * time.Millisecond
+	a.hasty = backend.New(store, opt)
+	return a
+}
+
+func (a *agent) backend() *backend.Backend {
+	n := 2
+	if a.rough {
+		n = 3
+	}
+	return []*backend.Backend{a.background, a.foreground, a.hasty}[a.rng.IntN(n)]
+}
+
+func (a *agent) log() string { return a.logs[a.rng.IntN(len(a.logs))] }
+
+var sizes = []int{0, 0, 0, 300, 300, 300, 3000, 3000, 3000, 30000}
+
+// plan makes a deed with so many events, or without any.
+func (a *agent) plan(do, id string, count int64) deed {
+	d := deed{Agent: a.name, ID: a.next, Do: do, Log: id, Count: count, Size: sizes[a.rng.IntN(len(sizes))], Keyed: do == doAppend && a.rng.IntN(3) == 0}
+	a.next += max(count, 1)
+	return d
+}
+
+// run does what an earlier life has left to be done, and then anything, until
+// ctx ends.
+func (a *agent) run(ctx context.Context, left []deed) {
+	a.catchUp(ctx, left)
+	for ctx.Err() == nil {
+		a.step(ctx)
+	}
+}
+
+// catchUp repeats and decides, until there is an answer.
+func (a *agent) catchUp(ctx context.Context, left []deed) {
+	for _, d := range left {
+		for try := 0; !a.again(ctx, d) && ctx.Err() == nil; try++ {
+			if try == 1000 {
+				d.State, d.Error = isBroken, "there is no answer to it"
+				a.tell(d)
+			}
+			if a.rough { // its server may not be there
+				time.Sleep(20 * time.Millisecond)
+			}
+		}
+	}
+}
+
+// again does a deed again, and reports whether that settled it.
+func (a *agent) again(ctx context.Context, d deed) bool {
+	switch {
+	case d.Do == doAppend && d.Keyed:
+		l, err := a.backend().Create(d.Log, backend.CreateOptions{OrAdopt: true, AdoptOptions: takeOver})
+		if !a.fine(err) {
+			return false
+		}
+		ok := a.append(ctx, l, d, backend.AppendOptions{Last: true}) == isDone
+		a.fine(l.Close(ctx, backend.CloseOptions{}))
+		return ok
+	case d.Do == doAppend:
+		return a.decide(ctx, d)
+	case d.Do == doFork:
+		state := a.fork(ctx, d)
+		return state == isDone || state == isNever
+	case d.Do == doReplay:
+		return a.replay(ctx, d) == isDone
+	}
+	return a.imports(ctx, d) == isDone
+}
+
+func (a *agent) step(ctx context.Context) {
+	if len(a.owing) > 0 && a.rng.IntN(3) == 0 {
+		owing := a.owing
+		a.owing = nil
+		a.catchUp(ctx, owing)
+	}
+	n := a.rng.IntN(100)
+	id := a.log()
+	switch {
+	case n < 25:
+		a.oneShot(ctx, id)
+	case n < 55:
+		if l := a.open(ctx, id); l != nil {
+			a.stream(ctx, l, 1+a.rng.IntN(12))
+		}
+	case n < 65:
+		a.lanes(ctx, id)
+	case n < 75:
+		a.abandon(ctx, id)
+	case n < 84:
+		a.resume(ctx, id)
+	case n < 90:
+		info, err := a.background.Info(ctx, id)
+		if !a.fine(err) || err != nil {
+			return
+		}
+		d := a.plan(doFork, "", 0)
+		d.Log, d.Parent, d.At = fmt.Sprintf("fork-%s-%d", a.name, d.ID), id, a.rng.Int64N(info.Next)
+		a.settle(d, a.fork(ctx, d))
+	case n < 95:
+		d := a.plan(doReplay, "", 1+a.rng.Int64N(40))
+		d.Log = fmt.Sprintf("replay-%s-%d", a.name, d.ID)
+		a.settle(d, a.replay(ctx, d))
+	default:
+		d := a.plan(doImport, "", 1+a.rng.Int64N(60))
+		d.Log = fmt.Sprintf("import-%s-%d", a.name, d.ID)
+		a.settle(d, a.imports(ctx, d))
+	}
+}
+
+// settle keeps what a rough agent, which lives on, has to do again itself.
+func (a *agent) settle(d deed, state string) {
+	if a.rough && (state == isUnknown || state == isFailed && d.Do == doImport) {
+		a.owing = append(a.owing, d)
+	}
+}
+
+var takeOver = backend.AdoptOptions{TakeOver: true}
+
+// open opens a handle on a log, in one of the two ways; nil if that fails.
+func (a *agent) open(ctx context.Context, id string) *backend.Log {
+	b := a.backend()
+	if a.rng.IntN(2) == 0 {
+		l, err := b.Adopt(ctx, id, takeOver)
+		if err == nil {
+			return l
+		}
+		if !a.fine(err) {
+			return nil
+		}
+	}
+	l, err := b.Create(id, backend.CreateOptions{OrAdopt: true, AdoptOptions: takeOver})
+	a.fine(err)
+	return l
+}
+
+func (a *agent) oneShot(ctx context.Context, id string) {
+	if l := a.open(ctx, id); l != nil {
+		d := a.plan(doAppend, id, 1+a.rng.Int64N(4))
+		a.settle(a.told(ctx, l, d, backend.AppendOptions{Last: true}))
+		a.fine(l.Close(ctx, backend.CloseOptions{}))
+	}
+}
+
+// stream appends batches to a handle, and closes it.
+func (a *agent) stream(ctx context.Context, l *backend.Log, batches int) {
+	for range batches {
+		d, state := a.told(ctx, l, a.plan(doAppend, l.ID(), 1+a.rng.Int64N(20)), backend.AppendOptions{})
+		a.settle(d, state)
+		if state != isDone {
+			break
+		}
+	}
+	closing := []backend.CloseOptions{{}, {Release: true}, {Seal: true}}
+	a.fine(l.Close(ctx, closing[a.rng.IntN(3)]))
+}
+
+// lanes is stream from several goroutines, which share the commits.
+func (a *agent) lanes(ctx context.Context, id string) {
+	l := a.open(ctx, id)
+	if l == nil {
+		return
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for lane := range 3 {
+		var work []deed
+		for range 1 + a.rng.IntN(6) {
+			d := a.plan(doAppend, id, 1+a.rng.Int64N(5))
+			d.Agent = fmt.Sprint(a.name, ".", lane)
+			work = append(work, d)
+		}
+		wg.Go(func() {
+			for _, d := range work {
+				d, state := a.told(ctx, l, d, backend.AppendOptions{})
+				mu.Lock()
+				a.settle(d, state)
+				mu.Unlock()
+				if state != isDone {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	a.fine(l.Close(ctx, backend.CloseOptions{}))
+}
+
+// abandon appends without waiting for the answer, so that there is a token, and
+// goes on with the same handle.
+func (a *agent) abandon(ctx context.Context, id string) {
+	l := a.open(ctx, id)
+	if l == nil {
+		return
+	}
+	for range 1 + a.rng.IntN(3) {
+		short, cancel := context.WithTimeout(ctx, time.Duration(a.rng.Int64N(int64(3*time.Millisecond))))
+		d, state := a.told(short, l, a.plan(doAppend, id, 1+a.rng.Int64N(4)), backend.AppendOptions{})
+		cancel()
+		a.settle(d, state)
+	}
+	a.stream(ctx, l, 1)
+}
+
+func (a *agent) resume(ctx context.Context, id string) {
+	d := a.plan(doResume, id, 0)
+	opt := backend.ResumeOptions{AdoptOptions: takeOver, Delay: a.rng.IntN(3) == 0, Claim: a.rng.IntN(3) == 0}
+	d.State = isBegun
+	a.tell(d)
+	l, r, err := a.backend().Resume(ctx, id, opt)
+	d.First, d.Got = r.First, r.Count
+	a.outcome(d, err)
+	if err == nil {
+		a.stream(ctx, l, a.rng.IntN(4))
+	}
+}
+
+func (a *agent) fork(ctx context.Context, d deed) string {
+	d.State = isBegun
+	a.tell(d)
+	l, r, err := a.backend().Fork(ctx, d.Parent, d.Log, backend.ForkOptions{At: &d.At})
+	d.Duplicate = r.Duplicate
+	state := a.outcome(d, err)
+	if l != nil {
+		a.stream(ctx, l, a.rng.IntN(3))
+	}
+	return state
+}
+
+func (a *agent) replay(ctx context.Context, d deed) string {
+	d.State = isBegun
+	a.tell(d)
+	l, _, err := a.backend().Replay(ctx, d.Log, d.timed(), backend.ReplayOptions{})
+	if errors.Is(err, backend.ErrExists) { // the earlier life had finished it
+		d.Duplicate, err = true, nil
+	}
+	state := a.outcome(d, err)
+	if l != nil {
+		a.stream(ctx, l, a.rng.IntN(3))
+	}
+	return state
+}
+
+func (a *agent) imports(ctx context.Context, d deed) string {
+	d.State = isBegun
+	a.tell(d)
+	r, err := a.backend().Import(ctx, d.Log, d.timed(), backend.ImportOptions{Header: []byte(`{"id":"` + d.Log + `"}`), AdoptOptions: takeOver})
+	d.Duplicate = r.Duplicate
+	return a.outcome(d, err)
+}
+
+// decide settles what became of an append.
+func (a *agent) decide(ctx context.Context, of deed) bool {
+	d := deed{Agent: of.Agent, ID: of.ID, Do: doDecide, Log: of.Log}
+	got, err := a.background.Decide(ctx, of.Token)
+	d.Committed, d.First, d.Got = got.Committed, got.First, got.Count
+	return a.outcome(d, err) == isDone || tooFar(err)
+}
+
+// tooFar reports whether a decision came after so many takeovers that nobody can
+// tell any more, and nobody ever will.
+func tooFar(err error) bool {
+	return errors.Is(err, backend.ErrOutcomeUnknown) && strings.Contains(err.Error(), "moved on too far")
+}
+
+// told is append that also returns the deed with its token.
+func (a *agent) told(ctx context.Context, l *backend.Log, d deed, opt backend.AppendOptions) (deed, string) {
+	d.State = isBegun
+	a.tell(d)
+	opt.Key = d.key()
+	r, err := l.Append(ctx, d.events(), opt)
+	d.First, d.Got, d.Duplicate, d.Token = r.First, r.Count, r.Duplicate, backend.Token(err)
+	return d, a.outcome(d, err)
+}
+
+func (a *agent) append(ctx context.Context, l *backend.Log, d deed, opt backend.AppendOptions) string {
+	_, state := a.told(ctx, l, d, opt)
+	return state
+}
+
+// outcome tells what came of a deed.
+func (a *agent) outcome(d deed, err error) string {
+	switch {
+	case err == nil:
+		d.State = isDone
+	case errors.Is(err, backend.ErrOutcomeUnknown):
+		d.State = isUnknown
+	case errors.Is(err, backend.ErrOpenTurn): // at this seq
+		d.State = isNever
+	case a.expected(err):
+		d.State = isFailed
+	default:
+		d.State = isBroken
+	}
+	if err != nil {
+		d.Error = err.Error()
+	}
+	a.tell(d)
+	return d.State
+}
+
+// fine reports whether an error of something beside the deeds may be, and tells
+// if not.
+func (a *agent) fine(err error) bool {
+	if err != nil && !errors.Is(err, backend.ErrOutcomeUnknown) && !a.expected(err) {
+		a.tell(deed{Agent: a.name, ID: -1, State: isBroken, Error: err.Error()})
+		return false
+	}
+	return true
+}
+
+// expected reports whether an error is one that agents get who share logs and
+// are killed: a deed that fails with it was not done.
+func (a *agent) expected(err error) bool {
+	is := func(target error) bool { return errors.Is(err, target) }
+	if a.rough {
+		return !slices.ContainsFunc([]error{
+			backend.ErrCorrupt, backend.ErrMissing, backend.ErrRolledBack, backend.ErrUnsupportedStore, backend.ErrUnsupportedVersion,
+			backend.ErrKeyConflict, backend.ErrSeqMismatch, backend.ErrInvalidEvent, backend.ErrDenied, backend.ErrDeleted, backend.ErrHeld,
+		}, is)
+	}
+	return slices.ContainsFunc([]error{
+		backend.ErrFenced, backend.ErrNotFound, context.DeadlineExceeded,
+	}, is) || strings.Contains(err.Error(), "its caller did not wait") // of what was begun for somebody who has gone
+}
