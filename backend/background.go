@@ -220,8 +220,13 @@ func uploadSegment(ctx context.Context, b *Backend, id string, w *segment.Writer
 	if err := manifest.PutSegment(ctx, b.store, id, name, object, b.commitOptions()); err != nil {
 		return nil, err
 	}
-	u.Ref = manifest.SegmentRef{Name: name, Count: index.Count, Bytes: int64(len(object)), Raw: index.RawLength(), SHA256: sha256.Sum256(object)}
+	u.Ref = refOf(name, object, index)
 	return &prepared{upload: u, end: index.Next()}, nil
+}
+
+// refOf is how a manifest names a segment.
+func refOf(name manifest.Name, object []byte, x *segment.Index) manifest.SegmentRef {
+	return manifest.SegmentRef{Name: name, Count: x.Count, Bytes: int64(len(object)), Raw: x.RawLength(), SHA256: sha256.Sum256(object)}
 }
 
 // sealNow seals the tail and the events of this very commit, on its path: where

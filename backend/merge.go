@@ -82,19 +82,28 @@ func (l *Log) makeMerge(ctx context.Context, inputs []manifest.SegmentRef, epoch
 	c := segment.NewCodec()
 	name := manifest.Name{First: inputs[0].Name.First, Epoch: epoch, Nonce: manifest.NewNonce()}
 	w := segment.NewWriter(c, segment.LevelBest, segment.MergedFrameRaw, name.First)
-	var foot segment.Footer
-	names := make([]manifest.Name, 0, len(inputs))
+	foot, err := join(ctx, l.b.store, c, l.id, w, inputs)
+	if err != nil {
+		return nil, err
+	}
+	foot.Nonce = name.Nonce.String()
+	return uploadSegment(ctx, l.b, l.id, w, name, foot, manifest.Upload{Inputs: namesOf(inputs), TailFirst: -1})
+}
+
+// join reads segments, one at a time, checks them and adds their events to w. It
+// returns what the index of the result has to say, all but its nonce.
+func join(ctx context.Context, st objstore.Reader, c *segment.Codec, id string, w *segment.Writer, inputs []manifest.SegmentRef) (foot segment.Footer, err error) {
 	for _, in := range inputs {
-		r, err := fetchSegment(ctx, l.b.store, c, l.id, in)
+		r, err := fetchSegment(ctx, st, c, id, in)
 		if err != nil {
-			return nil, err
+			return foot, err
 		}
 		for line, err := range r.Lines(in.Name.First) {
 			if err == nil {
 				err = w.Add(line)
 			}
 			if err != nil {
-				return nil, segmentError("merge", l.id, in, err)
+				return foot, segmentError("merge", id, in, err)
 			}
 		}
 		x := r.Index()
@@ -102,10 +111,16 @@ func (l *Log) makeMerge(ctx context.Context, inputs []manifest.SegmentRef, epoch
 			foot.UID, foot.Log, foot.Origin, foot.Header = x.UID, x.Log, x.Origin, x.Header
 		}
 		foot.State = x.State
-		names = append(names, in.Name)
 	}
-	foot.Nonce = name.Nonce.String()
-	return uploadSegment(ctx, l.b, l.id, w, name, foot, manifest.Upload{Inputs: names, TailFirst: -1})
+	return foot, nil
+}
+
+func namesOf(segs []manifest.SegmentRef) []manifest.Name {
+	names := make([]manifest.Name, len(segs))
+	for i := range segs {
+		names[i] = segs[i].Name
+	}
+	return names
 }
 
 // nameMerged lets the commit name a merge that is ready. If it is told to, and

@@ -212,7 +212,7 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 			need = append(need, s)
 		}
 	}
-	fetched := prefetch(ctx, need, r.opt.Prefetch, func(ctx context.Context, ref manifest.SegmentRef) (*segment.Reader, error) {
+	fetched := prefetch(ctx, need, fetchWidth(need, r.opt.Prefetch), func(ctx context.Context, ref manifest.SegmentRef) (*segment.Reader, error) {
 		return r.fetch(ctx, rec.Log, ref, max(from, ref.Name.First))
 	})
 	chunks := make(chan chunk, decodeAhead)
@@ -299,6 +299,20 @@ func (o *rangedObject) ReadAt(p []byte, off int64) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// fetchAhead bounds the bytes of whole segments that are fetched ahead of what is
+// being read.
+const fetchAhead = 32 << 20
+
+// fetchWidth is how many of the segments are fetched at a time: as many as wanted,
+// and fewer where they are large.
+func fetchWidth(segs []manifest.SegmentRef, want int) int {
+	largest := int64(1)
+	for i := range segs {
+		largest = max(largest, segs[i].Bytes)
+	}
+	return max(1, min(want, int(fetchAhead/largest)))
 }
 
 type result[T any] struct {

@@ -76,7 +76,7 @@ func (v *verifier) run(ctx context.Context) error {
 	v.points()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	fetched := prefetch(ctx, v.rec.Segments, v.r.opt.Prefetch, v.fetch)
+	fetched := prefetch(ctx, v.rec.Segments, fetchWidth(v.rec.Segments, v.r.opt.Prefetch), v.fetch)
 	for i, ref := range v.rec.Segments {
 		got := take(ctx, fetched[i])
 		if ctx.Err() != nil {

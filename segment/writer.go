@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"slices"
 )
 
 // Writer builds a segment from event lines. It closes a frame as soon as it is
@@ -69,6 +70,10 @@ func (w *Writer) Add(line []byte) error {
 	}
 	return nil
 }
+
+// Grow makes room for n bytes of the segment, so that they are not moved while it
+// grows.
+func (w *Writer) Grow(n int) { w.out = slices.Grow(w.out, n) }
 
 // Len returns the bytes of the closed frames.
 func (w *Writer) Len() int { return len(w.out) }
