@@ -407,4 +407,3 @@ func TestFoldOfAWriterThatCannotSign(t *testing.T) {
 		t.Error("something was written")
 	}
 }
-
