@@ -174,7 +174,7 @@ func (f folded) text(w io.Writer) {
 		case s.Tail:
 			what += " and the tail"
 		}
-		fmt.Fprintf(w, "  seq %d to %d: %s, %s", s.First, s.Next-1, what, bytesText(s.Read))
+		fmt.Fprintf(w, "  %s: %s, %s", span(s.First, s.Next-1), what, bytesText(s.Read))
 		if s.Written != nil {
 			fmt.Fprintf(w, ", became %s", bytesText(*s.Written))
 		}
@@ -186,6 +186,14 @@ func (f folded) text(w io.Writer) {
 	if f.Dropped > 0 {
 		fmt.Fprintf(w, "  %s written in vain are left for gc\n", bytesText(f.Dropped))
 	}
+}
+
+// span is some seqs in words.
+func span(first, last int64) string {
+	if first == last {
+		return fmt.Sprintf("seq %d", first)
+	}
+	return fmt.Sprintf("seq %d to %d", first, last)
 }
 
 func (s foldedSize) String() string {
