@@ -56,6 +56,9 @@ const (
 	doFork   = "fork"
 	doReplay = "replay"
 	doImport = "import"
+	doDelete = "delete"
+	doGC     = "gc"
+	doFold   = "fold"
 	doDecide = "decide"
 )
 
@@ -195,6 +198,8 @@ func (a *agent) again(ctx context.Context, d deed) bool {
 		return state == isDone || state == isNever
 	case d.Do == doReplay:
 		return a.replay(ctx, d) == isDone
+	case d.Do == doDelete:
+		return a.delete(ctx, d) == isDone
 	}
 	return a.imports(ctx, d) == isDone
 }
@@ -216,11 +221,15 @@ func (a *agent) step(ctx context.Context) {
 		}
 	case n < 65:
 		a.lanes(ctx, id)
-	case n < 75:
+	case n < 74:
 		a.abandon(ctx, id)
-	case n < 84:
+	case n < 80:
 		a.resume(ctx, id)
-	case n < 90:
+	case n < 83:
+		a.fold(ctx, id)
+	case n < 86:
+		a.gc(ctx, []string{"", id}[a.rng.IntN(2)])
+	case n < 91:
 		info, err := a.background.Info(ctx, id)
 		if !a.fine(err) || err != nil {
 			return
@@ -273,17 +282,20 @@ func (a *agent) oneShot(ctx context.Context, id string) {
 	}
 }
 
-// stream appends batches to a handle, and closes it.
-func (a *agent) stream(ctx context.Context, l *backend.Log, batches int) {
+// stream appends batches to a handle, and closes it. It reports whether all of
+// them were acknowledged.
+func (a *agent) stream(ctx context.Context, l *backend.Log, batches int) (all bool) {
+	all = true
 	for range batches {
 		d, state := a.told(ctx, l, a.plan(doAppend, l.ID(), 1+a.rng.Int64N(20)), backend.AppendOptions{})
 		a.settle(d, state)
-		if state != isDone {
+		if all = state == isDone; !all {
 			break
 		}
 	}
 	closing := []backend.CloseOptions{{}, {Release: true}, {Seal: true}}
 	a.fine(l.Close(ctx, closing[a.rng.IntN(3)]))
+	return all
 }
 
 // lanes is stream from several goroutines, which share the commits.
@@ -336,8 +348,7 @@ func (a *agent) abandon(ctx context.Context, id string) {
 func (a *agent) resume(ctx context.Context, id string) {
 	d := a.plan(doResume, id, 0)
 	opt := backend.ResumeOptions{AdoptOptions: takeOver, Delay: a.rng.IntN(3) == 0, Claim: a.rng.IntN(3) == 0}
-	d.State = isBegun
-	a.tell(d)
+	a.begin(d)
 	l, r, err := a.backend().Resume(ctx, id, opt)
 	d.First, d.Got = r.First, r.Count
 	a.outcome(d, err)
@@ -347,37 +358,64 @@ func (a *agent) resume(ctx context.Context, id string) {
 }
 
 func (a *agent) fork(ctx context.Context, d deed) string {
-	d.State = isBegun
-	a.tell(d)
+	a.begin(d)
 	l, r, err := a.backend().Fork(ctx, d.Parent, d.Log, backend.ForkOptions{At: &d.At})
 	d.Duplicate = r.Duplicate
-	state := a.outcome(d, err)
-	if l != nil {
-		a.stream(ctx, l, a.rng.IntN(3))
+	return a.grow(ctx, l, d, a.outcome(d, err))
+}
+
+// grow appends to a log that was just made, and sometimes deletes it.
+func (a *agent) grow(ctx context.Context, l *backend.Log, d deed, state string) string {
+	settled := l == nil || a.stream(ctx, l, a.rng.IntN(3))
+	if state == isDone && settled && a.rng.IntN(4) == 0 {
+		d := a.plan(doDelete, d.Log, 0)
+		a.settle(d, a.delete(ctx, d))
 	}
 	return state
 }
 
 func (a *agent) replay(ctx context.Context, d deed) string {
-	d.State = isBegun
-	a.tell(d)
+	a.begin(d)
 	l, _, err := a.backend().Replay(ctx, d.Log, d.timed(), backend.ReplayOptions{})
 	if errors.Is(err, backend.ErrExists) { // the earlier life had finished it
 		d.Duplicate, err = true, nil
 	}
-	state := a.outcome(d, err)
-	if l != nil {
-		a.stream(ctx, l, a.rng.IntN(3))
-	}
-	return state
+	return a.grow(ctx, l, d, a.outcome(d, err))
 }
 
 func (a *agent) imports(ctx context.Context, d deed) string {
-	d.State = isBegun
-	a.tell(d)
+	a.begin(d)
 	r, err := a.backend().Import(ctx, d.Log, d.timed(), backend.ImportOptions{Header: []byte(`{"id":"` + d.Log + `"}`), AdoptOptions: takeOver})
 	d.Duplicate = r.Duplicate
+	return a.grow(ctx, nil, d, a.outcome(d, err))
+}
+
+func (a *agent) delete(ctx context.Context, d deed) string {
+	a.begin(d)
+	r, err := a.backend().Delete(ctx, d.Log, takeOver)
+	d.Duplicate = r.Duplicate
 	return a.outcome(d, err)
+}
+
+func (a *agent) fold(ctx context.Context, id string) {
+	d := a.plan(doFold, id, 0)
+	a.begin(d)
+	_, err := a.backend().Fold(ctx, id, backend.FoldOptions{Tail: []backend.FoldTail{backend.FoldTailAuto, backend.FoldTailKeep, backend.FoldTailTake}[a.rng.IntN(3)]})
+	a.outcome(d, err)
+}
+
+// gc collects at once what nobody needs any more, without a grace.
+func (a *agent) gc(ctx context.Context, id string) {
+	d := a.plan(doGC, id, 0)
+	a.begin(d)
+	var failed error
+	for g, err := range a.backend().GC(ctx, backend.GCOptions{Grace: time.Nanosecond, Log: id}) {
+		failed = errors.Join(failed, err, g.Err)
+		if len(g.Findings) > 0 {
+			failed = errors.Join(failed, fmt.Errorf("findings: %+v", g.Findings))
+		}
+	}
+	a.outcome(d, failed)
 }
 
 // decide settles what became of an append.
@@ -396,8 +434,7 @@ func tooFar(err error) bool {
 
 // told is append that also returns the deed with its token.
 func (a *agent) told(ctx context.Context, l *backend.Log, d deed, opt backend.AppendOptions) (deed, string) {
-	d.State = isBegun
-	a.tell(d)
+	a.begin(d)
 	opt.Key = d.key()
 	r, err := l.Append(ctx, d.events(), opt)
 	d.First, d.Got, d.Duplicate, d.Token = r.First, r.Count, r.Duplicate, backend.Token(err)
@@ -407,6 +444,11 @@ func (a *agent) told(ctx context.Context, l *backend.Log, d deed, opt backend.Ap
 func (a *agent) append(ctx context.Context, l *backend.Log, d deed, opt backend.AppendOptions) string {
 	_, state := a.told(ctx, l, d, opt)
 	return state
+}
+
+func (a *agent) begin(d deed) {
+	d.State = isBegun
+	a.tell(d)
 }
 
 // outcome tells what came of a deed.
@@ -452,5 +494,6 @@ func (a *agent) expected(err error) bool {
 	}
 	return slices.ContainsFunc([]error{
 		backend.ErrFenced, backend.ErrNotFound, context.DeadlineExceeded,
-	}, is) || strings.Contains(err.Error(), "its caller did not wait") // of what was begun for somebody who has gone
+	}, is) || strings.Contains(err.Error(), "its caller did not wait") || // of what was begun for somebody who has gone
+		strings.Contains(err.Error(), "others changed what was being folded")
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
@@ -137,7 +138,7 @@ func (g *ledger) open(agent string) (left []deed) {
 		if name != agent || e.State != isBegun && e.State != isUnknown || e.lost {
 			continue
 		}
-		if e.Do == doAppend && (e.Keyed || e.Token != "") || e.Do == doFork || e.Do == doReplay || e.Do == doImport {
+		if e.Do == doAppend && (e.Keyed || e.Token != "") || slices.Contains([]string{doFork, doReplay, doImport, doDelete}, e.Do) {
 			left = append(left, e.deed)
 		}
 	}
@@ -181,7 +182,9 @@ func (g *ledger) check(t *testing.T, store objstore.Store) {
 	a := &inquest{ledger: g, t: t, reader: backend.NewReader(store, quick), lines: map[string][]string{}, named: map[string]bool{}}
 	byLog := map[string][]*entry{}
 	for _, e := range g.entries {
-		byLog[e.Log] = append(byLog[e.Log], e)
+		if e.Log != "" { // of a gc: all
+			byLog[e.Log] = append(byLog[e.Log], e)
+		}
 	}
 	ids := slices.Sorted(maps.Keys(byLog))
 	infos := map[string]backend.Info{}
@@ -192,26 +195,72 @@ func (g *ledger) check(t *testing.T, store objstore.Store) {
 	}
 	for _, id := range ids {
 		entries := byLog[id]
+		tried, deleted := deletion(entries)
+		if now := infos[id].State == manifest.StateDeleted; now && !tried || deleted && !now {
+			t.Errorf("%s is %q; a deletion was tried: %v, acknowledged: %v", id, infos[id].State, tried, deleted)
+		} else if now {
+			continue
+		}
 		slices.SortFunc(entries, func(a, b *entry) int { return cmp.Compare(a.ID, b.ID) })
 		a.log(id, infos[id], entries)
 	}
-	// Nothing else is in the store but what the dead have left.
-	for info, err := range store.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
+	// Nothing else is in the store but what the dead have left, which can be
+	// collected.
+	g.tally.orphans += len(a.unnamed(store))
+	for now := time.Now(); ; time.Sleep(200 * time.Millisecond) { // a store may tell whole seconds
+		for c, err := range backend.New(store, quick).GC(t.Context(), backend.GCOptions{Grace: time.Nanosecond}) {
+			if err = errors.Join(err, c.Err); err != nil || len(c.Findings) > 0 {
+				t.Errorf("gc of %s: %+v, %v", c.Prefix, c.Findings, err)
+			}
 		}
-		if a.named[info.Key] {
-			delete(a.named, info.Key)
+		left := a.unnamed(store)
+		if len(left) == 0 {
+			break
+		}
+		if time.Since(now) > 10*time.Second {
+			t.Errorf("gc leaves %q", left)
+			break
+		}
+	}
+	for _, id := range ids {
+		if rep, err := a.reader.Verify(t.Context(), id, backend.VerifyOptions{}); a.lines[id] != nil && (err != nil || !rep.OK()) {
+			t.Errorf("after gc: verify %s: %+v, %v", id, rep.Findings, err)
+		}
+	}
+}
+
+// unnamed are the segments in the store that no manifest names. Everything else
+// is a manifest, and all that is named is there.
+func (a *inquest) unnamed(store objstore.Store) (keys []string) {
+	a.t.Helper()
+	missing := maps.Clone(a.named)
+	for info, err := range store.List(a.t.Context(), "", "") {
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if missing[info.Key] {
+			delete(missing, info.Key)
 			continue
 		}
-		g.tally.orphans++
+		keys = append(keys, info.Key)
 		if !strings.HasPrefix(info.Key, manifest.SegmentTree) {
-			t.Errorf("%s is in the store", info.Key)
+			a.t.Errorf("%s is in the store", info.Key)
 		}
 	}
-	for key := range a.named {
-		t.Errorf("%s is not listed", key)
+	for key := range missing {
+		a.t.Errorf("%s is not listed", key)
 	}
+	return keys
+}
+
+// deletion says what is known of the deletion of a log.
+func deletion(entries []*entry) (tried, done bool) {
+	for _, e := range entries {
+		if e.Do == doDelete {
+			tried, done = true, done || e.State == isDone
+		}
+	}
+	return tried, done
 }
 
 // load reads and verifies a log, if it is there.
@@ -223,6 +272,10 @@ func (a *inquest) load(id string) (backend.Info, bool) {
 	}
 	if err != nil {
 		a.t.Fatal(err)
+	}
+	a.named[manifest.Key(id)] = true
+	if info.State == manifest.StateDeleted {
+		return info, true
 	}
 	rep, err := a.reader.Verify(a.t.Context(), id, backend.VerifyOptions{})
 	if err != nil || !rep.OK() {
@@ -237,7 +290,6 @@ func (a *inquest) load(id string) (backend.Info, bool) {
 		a.t.Errorf("%s: %s, %v; a backward scan says %s", id, c.Answer, err, want)
 	}
 	a.lines[id] = got
-	a.named[manifest.Key(id)] = true
 	for _, s := range info.Segments {
 		a.named[manifest.SegmentKey(id, s.Name)] = true
 	}
