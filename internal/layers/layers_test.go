@@ -63,6 +63,7 @@ var layers = map[string]layer{
 		instead: "objstore is a contract: what talks to a network or a disk is a driver below it",
 	},
 	objstore + "/check":        {imports: []string{objstore}, goroutines: true},
+	objstore + "/delaystore":   {imports: []string{objstore}},
 	objstore + "/faultstore":   {imports: []string{objstore}, goroutines: true},
 	objstore + "/filestore":    {imports: []string{objstore}},
 	objstore + "/memstore":     {imports: []string{objstore}},
