@@ -76,13 +76,17 @@ const (
 	// FateNameless: there is no manifest, and the key does not tell the id that a
 	// void would need: GC of that one log can remove it.
 	FateNameless manifest.Fate = "nameless"
+	// FateLost: it is part of a log whose manifest was removed, and may be all that
+	// is left of it: GC of that one log can remove it.
+	FateLost manifest.Fate = "lost"
 	// FateProbe: a store proof left it behind longer than the grace ago.
 	FateProbe manifest.Fate = "probe"
 )
 
 // Kinds of findings beside those of a verification.
 const (
-	kindForeign    = "foreign"     // a key, or an epoch, that s3log has not made for this log
+	kindForeign    = "foreign"     // a key that s3log has not made
+	kindEpoch      = "epoch"       // an object of an epoch far above the manifest's
 	kindLost       = "lost"        // segments of a log whose manifest was removed
 	kindRolledBack = "rolled-back" // an older manifest was put back
 )

@@ -77,8 +77,11 @@ func (c *collector) collect(ctx context.Context, g *group, head manifest.Head, e
 	case out.Log == "":
 		out.Log = head.Record.Log
 	}
-	out.setForeignAside(g, head.Record)
-	rec, err := c.settle(ctx, &out, g, head)
+	lost := out.setForeignAside(g, head.Record)
+	rec, err := head.Record, error(nil)
+	if out.Log != "" && (!lost || c.opt.Log != "") {
+		rec, err = c.settle(ctx, &out, g, head)
+	}
 	if err != nil {
 		out.Err = opError("gc", out.Log, fmt.Errorf("barrier: %w", err))
 	}
@@ -94,6 +97,8 @@ func (c *collector) collect(ctx context.Context, g *group, head manifest.Head, e
 			continue
 		case fate == manifest.FateUnsettled && out.Log == "":
 			fate = FateNameless
+		case fate == manifest.FateUnsettled && lost:
+			fate = FateLost
 		}
 		out.Objects = append(out.Objects, GCObject{Key: o.Key, Size: o.Size, Modified: o.Modified, Fate: fate})
 	}
@@ -121,27 +126,31 @@ func (g *GCLog) unreadable(key string, err error) {
 }
 
 // setForeignAside takes the foreign objects out of the group. They are those by
-// the manifest that was read first: a barrier must not bring them into reach.
-func (g *GCLog) setForeignAside(in *group, rec *manifest.Record) {
-	var epoch uint32
+// the manifest that was read first: a barrier must not bring them into reach. It
+// reports whether what is left shows that there was a manifest where none is:
+// where nothing was ever, uploads are of epoch 1.
+func (g *GCLog) setForeignAside(in *group, rec *manifest.Record) (lost bool) {
+	manifestEpoch := "there is no manifest"
 	if rec != nil {
-		epoch = rec.Epoch
+		manifestEpoch = fmt.Sprintf("that of the manifest %d", rec.Epoch)
 	}
-	kept, lost := 0, false
+	kept := 0
 	for i, o := range in.objects {
-		if name := in.listed[i].Name; manifest.Foreign(rec, name) {
-			g.found(kindForeign, o.Key, fmt.Sprintf("its epoch is %d and that of the manifest %d: it is another log's, or an older manifest was put back", name.Epoch, epoch))
+		epoch := in.listed[i].Name.Epoch
+		lost = lost || rec == nil && epoch > 1
+		if manifest.Foreign(rec, in.listed[i].Name) {
+			g.found(kindEpoch, o.Key, fmt.Sprintf("its epoch is %d, %s: it is another log's, or an older manifest was put back", epoch, manifestEpoch))
 			g.Objects = append(g.Objects, GCObject{Key: o.Key, Size: o.Size, Modified: o.Modified, Fate: manifest.FateForeign})
 			continue
 		}
-		lost = lost || rec == nil && in.listed[i].Name.Epoch > 1
 		in.objects[kept], in.listed[kept] = o, in.listed[i]
 		kept++
 	}
 	in.objects, in.listed = in.objects[:kept], in.listed[:kept]
 	if lost {
-		g.found(kindLost, in.manifest, "there was a manifest once, which nothing of s3log removes; `s3logctl fsck --rebuild` can make one of the segments as long as they are there")
+		g.found(kindLost, in.manifest, "there was a manifest once, and nothing of s3log removes one")
 	}
+	return lost
 }
 
 // settle makes a barrier, if objects may go only behind one, and returns the
@@ -151,7 +160,7 @@ func (c *collector) settle(ctx context.Context, out *GCLog, g *group, head manif
 	unsettled := func(r *manifest.Record) bool {
 		return slices.Contains(c.removal().Fates(r, g.listed), manifest.FateUnsettled)
 	}
-	if out.Log == "" || !unsettled(head.Record) {
+	if !unsettled(head.Record) {
 		return head.Record, nil
 	}
 	note := func(p *manifest.Proposal) {

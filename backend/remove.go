@@ -66,11 +66,13 @@ func proposeDelete(base *manifest.Record, w manifest.Writer, opt AdoptOptions, a
 
 // Deletion is what a Delete would do.
 type Deletion struct {
-	Log      string
-	Done     bool // it is deleted already, and nothing below is known
-	Events   int64
-	Segments int   // named ones, and replaced ones that are still kept
-	Bytes    int64 // of the named segments and of the events in the manifest
+	Log        string
+	Done       bool  // it is deleted already: of what it held nothing is known
+	Revision   int64 // of what is there
+	Generation int64
+	Events     int64
+	Segments   int   // that are named
+	Bytes      int64 // of these segments and of the events in the manifest
 }
 
 // PlanDelete says what Delete would do, and fails as it would: one GET.
@@ -86,11 +88,10 @@ func (r *Reader) PlanDelete(ctx context.Context, id string, opt AdoptOptions) (D
 		return Deletion{}, opError("delete", id, err)
 	}
 	rec := head.Record
-	d := Deletion{Log: id, Done: rec.State == manifest.StateDeleted}
-	if d.Done {
-		return d, nil
+	d := Deletion{
+		Log: id, Done: rec.State == manifest.StateDeleted, Revision: rec.Revision, Generation: rec.Generation(),
+		Events: rec.Next, Segments: len(rec.Segments), Bytes: int64(len(rec.Tail)),
 	}
-	d.Events, d.Segments, d.Bytes = rec.Next, len(rec.Segments)+len(rec.Retired), int64(len(rec.Tail))
 	for i := range rec.Segments {
 		d.Bytes += rec.Segments[i].Bytes
 	}

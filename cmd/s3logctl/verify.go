@@ -91,17 +91,22 @@ type finding struct {
 }
 
 func newVerified(r backend.Report) verified {
-	out := verified{Log: r.Log, OK: r.OK(), Events: r.Events, Segments: r.Segments, Findings: []finding{}, Checked: r.Checked}
+	out := verified{Log: r.Log, OK: r.OK(), Events: r.Events, Segments: r.Segments, Findings: newFindings(r.Findings), Checked: r.Checked}
 	if r.Root != (segment.Hash{}) {
 		root := backend.Point{Size: r.Size, Root: r.Root}.String()
 		out.Root = &root
 	}
-	for _, f := range r.Findings {
+	return out
+}
+
+func newFindings(found []backend.Finding) []finding {
+	out := []finding{}
+	for _, f := range found {
 		j := finding{Kind: f.Kind, Key: f.Key, Detail: f.Detail}
 		if f.Seq >= 0 {
 			j.Seq = &f.Seq
 		}
-		out.Findings = append(out.Findings, j)
+		out = append(out, j)
 	}
 	return out
 }
