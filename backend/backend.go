@@ -61,6 +61,18 @@ func (b *Backend) Create(id string, opt CreateOptions) (*Log, error) {
 	return l, nil
 }
 
+// rate is how many commits a second one log takes, as the options or the store
+// say.
+func (b *Backend) rate() objstore.Rate {
+	switch r := b.opt.CommitRate; {
+	case r < 0:
+		return objstore.Rate{}
+	case r > 0:
+		return objstore.Rate{PerSecond: r}
+	}
+	return objstore.RateOf(b.store)
+}
+
 // look reads what is there where a handle that begins a log has not yet seen it,
 // and something depends on that: if it may also adopt the log, an operation that
 // says where the log must continue, or asks what is in it; and a lease, whose end

@@ -170,7 +170,7 @@ func (l *Log) startBackground() {
 			return l.makeSeal(ctx, segment.NewCodec(), t, r.Content, r.Epoch, "", l.birth(r))
 		})
 	}
-	if plan := planMerge(r.Segments); plan != nil && l.merger.idle() && !l.merger.held(len(r.Segments)) {
+	if plan := planMerge(r.Segments); plan != nil && !(l.b.opt.PauseMerging && len(r.Segments) < mergePressure) && l.merger.idle() && !l.merger.held(len(r.Segments)) {
 		l.merger.start(l.bgCtx, 0, len(r.Segments), func(ctx context.Context) (*prepared, error) { return l.makeMerge(ctx, plan, r.Epoch) })
 	}
 }

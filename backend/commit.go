@@ -15,17 +15,58 @@ import (
 // nothing is to be done.
 func (l *Log) run(idle chan struct{}) {
 	defer close(idle)
+	answered := 0
 	for {
+		l.gather(answered)
 		ops := l.take()
 		if len(ops) == 0 {
 			return
 		}
 		l.commit(ops)
+		answered = len(ops)
 	}
 }
 
-// take waits for the linger to pass and takes the next batch off the queue: as
-// much as one commit may hold, and at least one operation. None left ends run.
+// gather waits a little for the callers that the last commit has answered, where
+// there are others: who comes back just after a commit has begun would wait for
+// two.
+func (l *Log) gather(answered int) {
+	wait := l.pace.gather()
+	if answered == 0 || wait == 0 {
+		return
+	}
+	l.mu.Lock()
+	callers := len(l.queue) + answered
+	if callers > 1 {
+		l.awaited = callers
+	}
+	l.mu.Unlock()
+	if callers == 1 {
+		return
+	}
+	l.pause(wait, l.arrived)
+	l.mu.Lock()
+	l.awaited = 0
+	l.mu.Unlock()
+	select {
+	case <-l.arrived: // too late to matter
+	default:
+	}
+}
+
+// pause waits for a while, or until early or a Close ends it.
+func (l *Log) pause(d time.Duration, early <-chan struct{}) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-early:
+	case <-l.hurry:
+	}
+}
+
+// take waits until the next commit may begin, and takes its batch off the queue:
+// as much as one commit may hold, and at least one operation. None left ends run.
 func (l *Log) take() []*appendOp {
 	l.mu.Lock()
 	if len(l.queue) == 0 {
@@ -34,13 +75,8 @@ func (l *Log) take() []*appendOp {
 		return nil
 	}
 	l.mu.Unlock()
-	if wait := max(l.b.opt.Linger, l.pace) - time.Since(l.lastRun); wait > 0 && !l.lastRun.IsZero() {
-		t := time.NewTimer(wait)
-		select {
-		case <-t.C:
-		case <-l.hurry:
-		}
-		t.Stop()
+	if wait := l.pace.delay(time.Now()); wait > 0 {
+		l.pause(wait, nil)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +102,7 @@ func (l *Log) commit(ops []*appendOp) {
 		l.finish(ops, func(op *appendOp) { op.err = op.refusal(err) })
 		return
 	}
-	l.lastRun = time.Now()
+	l.pace.begin(time.Now())
 	// Whoever waits may stop waiting; what was sent is decided all the same.
 	ctx, cancel := context.WithTimeout(context.Background(), l.b.opt.CommitTimeout)
 	defer cancel()
@@ -79,7 +115,7 @@ func (l *Log) commit(ops []*appendOp) {
 	if err == nil && res.Proposal == nil && l.lookAgain(ctx, c) {
 		res, err = manifest.Commit(ctx, l.b.store, l.head, c.step, l.b.commitOptions())
 	}
-	l.adjustPace(res)
+	l.pace.end(time.Now(), res)
 	if err != nil {
 		l.failed(c, err)
 		return
@@ -212,18 +248,6 @@ func (l *Log) finish(ops []*appendOp, set func(*appendOp)) {
 			l.last = nil // nothing was released
 		}
 		close(op.done)
-	}
-}
-
-// adjustPace makes batches wider while the store asks for fewer requests.
-func (l *Log) adjustPace(res manifest.Result) {
-	switch {
-	case res.Throttled > 0:
-		l.pace = min(max(2*l.pace, 100*time.Millisecond), 5*time.Second)
-	case l.pace > 0 && res.Attempts > 0:
-		if l.pace /= 2; l.pace < 10*time.Millisecond {
-			l.pace = 0
-		}
 	}
 }
 
@@ -379,7 +403,7 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 	}
 	// Only appends pay for upkeep: what a resume costs does not depend on the log.
 	upkeep := l.b.opt.Foreground && appended > 0
-	if err := c.nameMerged(ctx, d, at, upkeep); err != nil {
+	if err := c.nameMerged(ctx, d, at, upkeep && !l.b.opt.PauseMerging); err != nil {
 		return nil, err
 	}
 	limit := sealHard

@@ -41,20 +41,21 @@ type Log struct {
 	idle    chan struct{} // closed when run has ended; nil while it never ran
 	err     error         // sticky
 	closed  bool
-	last    *appendOp // releases the log: nothing is accepted behind it, unless it fails
-	next    int64     // where the log continues, as of the last commit or read
-	hurry   chan struct{}
+	last    *appendOp     // releases the log: nothing is accepted behind it, unless it fails
+	next    int64         // where the log continues, as of the last commit or read
+	hurry   chan struct{} // ends a pause before a commit
+	awaited int           // operations that run waits for, while it gathers
+	arrived chan struct{} // they are in the queue
 
 	// Below: only the goroutine of run, or nobody.
-	head    manifest.Head
-	owned   bool // our first commit has landed
-	codec   *segment.Codec
-	tail    tail
-	tailOf  string // commit id of the manifest that tail belongs to
-	lastRun time.Time
-	pace    time.Duration // raised while the store throttles
-	sealer  job           // moves the tail into a segment
-	merger  job           // joins segments
+	head   manifest.Head
+	owned  bool // our first commit has landed
+	codec  *segment.Codec
+	tail   tail
+	tailOf string // commit id of the manifest that tail belongs to
+	pace   pacer
+	sealer job // moves the tail into a segment
+	merger job // joins segments
 
 	bgCtx  context.Context // ends background work at Close
 	bgStop context.CancelFunc
@@ -63,9 +64,11 @@ type Log struct {
 func (b *Backend) newLog(id string, w manifest.Writer, open seedpath.Opening, head manifest.Head) *Log {
 	l := &Log{
 		b: b, id: id, w: w, open: open, head: head,
-		room:  semaphore.NewWeighted(int64(b.opt.MaxQueue)),
-		codec: segment.NewCodec(),
-		hurry: make(chan struct{}, 1),
+		room:    semaphore.NewWeighted(int64(b.opt.MaxQueue)),
+		codec:   segment.NewCodec(),
+		hurry:   make(chan struct{}, 1),
+		arrived: make(chan struct{}, 1),
+		pace:    pacer{linger: b.opt.Linger, rate: b.rate()},
 	}
 	if head.Record != nil {
 		l.next = head.Record.Next
@@ -207,6 +210,9 @@ func (l *Log) push(op *appendOp) {
 		l.last = op
 	}
 	l.queue = append(l.queue, op)
+	if l.awaited > 0 && len(l.queue) >= l.awaited {
+		wake(l.arrived)
+	}
 	if !l.running {
 		l.running, l.idle = true, make(chan struct{})
 		go l.run(l.idle)
@@ -301,9 +307,12 @@ func (l *Log) Close(ctx context.Context, opt CloseOptions) error {
 }
 
 // quicken ends a linger.
-func (l *Log) quicken() {
+func (l *Log) quicken() { wake(l.hurry) }
+
+// wake is a signal that waits for its receiver, once.
+func wake(ch chan struct{}) {
 	select {
-	case l.hurry <- struct{}{}:
+	case ch <- struct{}{}:
 	default:
 	}
 }

@@ -25,9 +25,18 @@ type Options struct {
 	// closed (by one PUT). It keeps others from taking over by accident: an owner
 	// whose lease has ended still owns the log until somebody does.
 	Lease time.Duration
+	// PauseMerging leaves segments as they are sealed, until there are so many (128)
+	// that the manifest needs them merged: for a function that has processor time to
+	// save. `s3logctl fold`, or the next writer without it, merges them.
+	PauseMerging bool
 	// Linger is the least time between the beginnings of two commits of one log;
 	// what arrives meanwhile joins the next. 0 lets the store's round trip decide.
 	Linger time.Duration
+	// CommitRate is how many commits a second are made of one log; what arrives
+	// meanwhile joins the next. 0 means what the store says that it takes on one key
+	// (objstore.Rated), or as many as its round trip allows; a negative one lifts
+	// what the store says.
+	CommitRate float64
 	// CommitTimeout is how long one commit is tried before it is given up, as
 	// not committed or as ErrOutcomeUnknown. 0 means one minute.
 	CommitTimeout time.Duration
