@@ -174,7 +174,10 @@ func (d *Draft) own(w Writer, kind string, first, at int64) {
 	d.sign(w, at)
 }
 
+// sign makes it a commit of w, which forgets on this occasion what was retired
+// long ago.
 func (d *Draft) sign(w Writer, at int64) {
+	d.dropRetired(Removal{Now: at, Grace: KeepRetired})
 	d.next.Commit = CommitInfo{ID: newCommitID(), Writer: w.ID, At: at, Software: w.Software}
 }
 

@@ -52,6 +52,11 @@ func (f Fate) MayGo() bool { return f == FateStale || f == FateExpired || f == F
 // behind by more.
 const MaxEpochGap = 1 << 16
 
+// KeepRetired is how long commits keep the names of replaced segments. A collection
+// whose grace is shorter finds them, and so needs no barrier to remove them; with
+// a longer one readers have only this long.
+const KeepRetired = 7 * 24 * time.Hour
+
 // Listed is an object of a log, as a LIST has shown it.
 type Listed struct {
 	Name     Name
