@@ -16,6 +16,7 @@ const (
 	pcReady             // is to propose
 	pcDraft             // has proposed, has not sent (only where callers may leave)
 	pcAttempt           // runs the decision procedure
+	pcRead              // a reader: is to read a segment
 	pcDone
 )
 
@@ -38,8 +39,17 @@ type proc struct {
 	made   uint8      // uploads so far
 	drafts uint8      // proposals so far, where that matters
 
-	listed, looked bool   // gc: has listed, has read
-	list           string // gc: what it found
+	// gc:
+	listed, looked bool     // has listed, has read
+	list           string   // what it found and has not deleted
+	wrote          bool     // its newest manifest is its own barrier (noted for broken rules only)
+	first          *version // that it read first (the same)
+	run            uint8    // which of its runs
+
+	// A reader:
+	at      uint8 // seq of the next event
+	since   uint8 // hour in which it read the manifest
+	missing int   // id of the segment that was not there
 }
 
 func (x *explorer) begin(w *world, p int) {
@@ -65,6 +75,8 @@ func (x *explorer) writer(p int) Writer {
 // successors emits every state that may follow w.
 func (x *explorer) successors(w *world) {
 	x.arrivals(w)
+	x.strays(w)
+	x.hours(w)
 	x.removals(w)
 	for p := range x.cfg.actors {
 		s := &w.procs[p]
@@ -74,19 +86,22 @@ func (x *explorer) successors(w *world) {
 				x.opens(w, p, "asks what became of", w.procs[x.cfg.actors[p].settles].token)
 			}
 		case pcOpen:
-			if x.cfg.actors[p].role == collects {
+			switch x.cfg.actors[p].role {
+			case collects:
 				x.looks(w, p)
-				continue
+			case reads:
+				x.reads(w, p)
+			default:
+				x.opens(w, p, "reads", w.head)
 			}
-			x.opens(w, p, "reads", w.head)
 		case pcReady:
 			if x.cfg.actors[p].role == collects {
 				x.collect(w, p)
 				continue
 			}
-			n := x.copy(w)
-			x.step(n, p)
-			x.emit(n, p, "proposes", tried(n, p))
+			x.proposes(w, p)
+		case pcRead:
+			x.fetches(w, p)
 		case pcDraft:
 			n := x.copy(w)
 			x.launch(n, p)
@@ -123,7 +138,11 @@ func (x *explorer) opens(w *world, p int, what string, about fmt.Stringer) {
 // not be a step of its own, unless something may happen to p before.
 func (x *explorer) ready(n *world, p int) {
 	n.procs[p].pc = pcReady
-	if a := &x.cfg.actors[p]; a.seals+a.merges == 0 && !a.leaves && !a.sealOwn && a.role != collects && a.role != maintains {
+	if x.cfg.actors[p].role == collects {
+		x.weighs(n, p)
+		return
+	}
+	if a := &x.cfg.actors[p]; a.seals+a.merges == 0 && !a.leaves && !a.sealOwn && a.role != maintains {
 		x.step(n, p)
 	}
 }
@@ -202,7 +221,7 @@ func (x *explorer) ended(n *world, p int, out outcome, doubt bool) {
 	switch {
 	case out.restart:
 		x.reached["again"]++
-		s.base = x.versionOf(out.head)
+		s.base, s.wrote = x.versionOf(out.head), false
 		x.ready(n, p)
 	case out.err != nil:
 		if errors.Is(out.err, ErrOutcomeUnknown) && !doubt {

@@ -91,6 +91,11 @@ func (x *explorer) prop(actor int, base *version, p *Proposal, batch int, adds s
 	q, ok := x.props[k]
 	if !ok {
 		q = &prop{id: len(x.props) + 1, p: p, base: base, next: next, actor: actor, batch: batch, adds: adds, names: names}
+		q.tick = uint8((p.Record.Commit.At - storeTime) / hour)
+		q.blind = x.cfg.broken.blind && actor < maxActors && x.cfg.actors[actor].role == collects
+		if next.prev == nil {
+			next.prev = base
+		}
 		q.text = fmt.Sprintf("%s %s on %s", p.Intent.Kind, p.Intent.Commit, base)
 		if adds != "" {
 			q.text += " adding " + adds
@@ -123,6 +128,7 @@ func (x *explorer) object(actor, n int, u Upload, epoch uint32, first int64, con
 // the same transitions.
 func (x *explorer) first() *world {
 	w := &world{faults: x.cfg.faults}
+	x.now = storeTime
 	for i, c := range []byte(x.cfg.start) {
 		x.commitID = fmt.Sprintf("past.%d", i)
 		p, names, err := x.wrote(w, i, c)
@@ -145,13 +151,13 @@ func (x *explorer) wrote(w *world, i int, c byte) (*Proposal, []*object, error) 
 	var err error
 	switch {
 	case c == '0':
-		p, err := voidProposal(base, theLog, who, storeTime)
+		p, err := voidProposal(base, theLog, who, x.now)
 		return p, nil, err
 	case base.Generation() == 0:
-		d, err = Create(base, who, Birth{Log: theLog, Origin: Origin{Kind: KindFresh}}, storeTime)
+		d, err = Create(base, who, Birth{Log: theLog, Origin: Origin{Kind: KindFresh}}, x.now)
 		w.owners = string(rune(past))
 	default:
-		d, err = Continue(base, who, storeTime)
+		d, err = Continue(base, who, x.now)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -161,7 +167,7 @@ func (x *explorer) wrote(w *world, i int, c byte) (*Proposal, []*object, error) 
 	if c == '|' {
 		o := x.object(past, i, Upload{TailFirst: base.TailFirst()}, d.Epoch(), base.TailFirst(), tail)
 		d.Seal(o.upload)
-		w.put(o)
+		x.put(w, o)
 		names, tail = append(names, o), ""
 	} else {
 		d.Append(event(c, d.Next()))

@@ -7,6 +7,11 @@ type config struct {
 	actors []actor
 	faults uint8 // of requests, in all
 
+	grace uint8 // in hours; 0: it is over at once
+	hours uint8 // that may go by
+
+	stale   bool // a listing is any part of what was there until now, page by page
+	astray  bool // uploads may be late, too, and copies of deletions
 	overlap bool // a 409 may be the answer to a copy while the request itself is under way
 	removal bool // somebody removes tombstones and voids, at the price of a fault
 	broken  broken
@@ -20,6 +25,7 @@ const (
 	maintains             // folds, or just commits
 	deletes               // deletes the log
 	collects              // is gc
+	reads                 // reads the log
 )
 
 // actor is one process and all that it will do.
@@ -37,6 +43,7 @@ type actor struct {
 	merges  int  // uploads of merges in the background
 	sealOwn bool // every commit seals the tail and its own events
 
+	runs    uint8   // of gc; 0 is one
 	settles int     // a decider: whose outcome
 	keeps   keeping // a maintainer: what it does
 	drafts  int     // see limit
@@ -53,6 +60,7 @@ const (
 	adopt         opening = iota // reads first
 	create                       // fails where the log is there
 	createOrAdopt                // adopts it then
+	fork                         // create with what is inherited in a segment
 )
 
 type keeping uint8
@@ -77,7 +85,19 @@ type broken struct {
 	refusalDecides   bool // a refusal decides also about an earlier attempt
 	retryAbandoned   bool // a commit is tried again after its caller left with a token
 	checkedEarly     bool // the same, if the caller leaves while the retry is prepared
-	barrierless      bool // gc deletes unreferenced segments of any epoch
+
+	ignore []string // classes of what is to be overlooked: what it leads to is to be found
+	// on is what a writer takes the version for that it builds on; takes says that
+	// it does not own the log.
+	on func(v *version, takes bool) *version
+	// fates changes what gc may do with the segments of its listing; s is gc.
+	fates      func(x *explorer, w *world, s *proc, list []Listed, fates []Fate)
+	relist     bool // gc lists again after its barrier
+	low        bool // gc raises the epoch by one, whatever it listed
+	blind      bool // gc's barrier is unconditional
+	foreign    bool // a writer names what another has uploaded
+	kept       bool // a forker keeps what it has uploaded when it begins anew
+	childFirst bool // a segment is sent after the manifest that names it
 }
 
 // limit is how often an actor proposes that is neither writer nor decider.

@@ -25,13 +25,15 @@ import (
 //	DANGLING    the manifest names a segment that is not there
 //	RECREATE    a commit follows a tombstone, or a void an open log
 //	EPOCHFALL   epoch or revision do not grow as they must
+//	READ404     a reader that takes less time than the grace meets a segment that is not there
+//	DAMAGE      a reader must think that the log is damaged
 //	IMPOSSIBLE  the procedure meets what cannot be
 //	UNCLEAR     told "unknown" although every reply was clear
 //	INTERNAL    a step fails with an error that it must not have
 //	STUCK       nothing can happen any more, and an actor is not done
 
 // holds reports whether a request's condition holds now.
-func (w *world) holds(p *prop) bool { return w.head == p.base }
+func (w *world) holds(p *prop) bool { return w.head == p.base || p.blind }
 
 // apply makes a request take effect and checks every promise about the log.
 func (x *explorer) apply(w *world, p *prop) {
@@ -40,6 +42,9 @@ func (x *explorer) apply(w *world, p *prop) {
 	x.checkEvents(w, p)
 	w.log += p.adds
 	w.head = p.next
+	if x.cfg.grace > 0 {
+		w.slow = max(w.slow, w.tick-p.tick)
+	}
 	if len(p.names) > 0 && p.actor != past {
 		x.reached["named a segment"]++
 	}
@@ -306,6 +311,34 @@ func (x *explorer) arrivals(w *world) {
 	}
 }
 
+// strays lets late requests for segments arrive.
+func (x *explorer) strays(w *world) {
+	for _, id := range ids(w.astray) {
+		n := x.copy(w)
+		n.astray = without(n.astray, id)
+		x.put(n, x.byID[id-1])
+		x.emit(n, -1, "late PUT arrives:", x.byID[id-1])
+	}
+	for _, id := range ids(w.deletes) {
+		n := x.copy(w)
+		n.deletes = without(n.deletes, id)
+		x.delete(n, id)
+		x.emit(n, -1, "late DELETE arrives:", x.byID[id-1])
+	}
+}
+
+// clock is the store's clock.
+func (x *explorer) clock(w *world) int64 { return storeTime + hour*int64(w.tick) }
+
+// hours go by.
+func (x *explorer) hours(w *world) {
+	if w.tick < x.cfg.hours {
+		n := x.copy(w)
+		n.tick++
+		x.emit(n, -1, "an hour goes by", nil)
+	}
+}
+
 // removals are what no program may ever do.
 func (x *explorer) removals(w *world) {
 	if !x.cfg.removal || w.head == nil || w.head.record().State == StateOpen || w.faults == 0 {
@@ -315,5 +348,6 @@ func (x *explorer) removals(w *world) {
 	n.faults--
 	n.buried = w.head.record().UID
 	n.head, n.log, n.owners = nil, "", ""
+	x.reached["removed a "+string(w.head.record().State)]++
 	x.emit(n, -1, "somebody removes the "+string(w.head.record().State), nil)
 }

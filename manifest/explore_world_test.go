@@ -11,7 +11,8 @@ const (
 	maxBatches = 4
 	past       = maxActors // the actor who wrote what a config begins with
 	theLog     = "log"
-	storeTime  = 1_790_000_000_000 // the store's clock stands still
+	storeTime  = 1_790_000_000_000 // of the store's clock, at the beginning
+	hour       = 3_600_000         // ms, a step of it
 )
 
 // world is one state: the store, the processes, and ghosts, which no process
@@ -21,7 +22,10 @@ type world struct {
 	head    *version // the manifest; nil: absent
 	objects string   // ids of the segments that are there, ascending, two bytes each
 	flights [5]*prop // requests that may still arrive, by id; nil at the end
+	astray  string   // ids of segments whose PUT may still arrive
+	deletes string   // ids of segments whose DELETE may still arrive
 	faults  uint8    // how many are left
+	tick    uint8    // hours that went by
 	procs   [maxActors]proc
 
 	log    string // every event that ever was committed, a letter each
@@ -29,6 +33,8 @@ type world struct {
 	buried string // uid of a log whose tombstone was removed
 	denied uint32 // batches of which somebody was told that they are not committed
 	back   uint32 // those among them that were taken back before they were sent
+	ever   string // ids of all segments that ever were there, where listings may be stale
+	slow   uint8  // the most hours that a commit took from its proposal until it landed
 }
 
 // version is one state of the manifest.
@@ -38,6 +44,7 @@ type version struct {
 	content string // events: those of its segments, then its tail
 	objects []int  // ids of its segments
 	folded  bool   // its projections were checked
+	prev    *version
 }
 
 // prop is a proposal: a request that may be sent, and what the checks need to
@@ -52,6 +59,8 @@ type prop struct {
 	adds  string // its events
 	names []*object
 	text  string
+	tick  uint8 // when it was proposed
+	blind bool  // it is sent without a condition (no rule of ours)
 }
 
 // object is a segment on the store.
@@ -139,24 +148,36 @@ func (w *world) String() string {
 	}
 	if w.objects != "" {
 		s += " segments"
-		for i := 0; i < len(w.objects); i += 2 {
-			s += fmt.Sprintf(" %d", binary.BigEndian.Uint16([]byte(w.objects[i:])))
+		for _, id := range ids(w.objects) {
+			s += fmt.Sprintf(" %d", id)
 		}
+	}
+	for _, id := range ids(w.astray) {
+		s += fmt.Sprintf(" + late PUT of %d", id)
+	}
+	for _, id := range ids(w.deletes) {
+		s += fmt.Sprintf(" + late DELETE of %d", id)
+	}
+	if w.tick > 0 {
+		s += fmt.Sprintf(", hour %d", w.tick)
 	}
 	return s
 }
 
-// has, put and drop look at and change the set of segments on the store.
+// has reports whether a segment is on the store.
 func (w *world) has(id int) bool { return slices.Contains(ids(w.objects), id) }
 
-func (w *world) put(o *object) {
-	if o != nil && !w.has(o.id) {
-		w.objects = idString(append(ids(w.objects), o.id))
+// with and without change a set of ids.
+func with(set string, id int) string {
+	all := ids(set)
+	if slices.Contains(all, id) {
+		return set
 	}
+	return idString(append(all, id))
 }
 
-func (w *world) drop(gone []int) {
-	w.objects = idString(slices.DeleteFunc(ids(w.objects), func(id int) bool { return slices.Contains(gone, id) }))
+func without(set string, id int) string {
+	return idString(slices.DeleteFunc(ids(set), func(have int) bool { return have == id }))
 }
 
 func ids(s string) []int {

@@ -12,7 +12,7 @@ import (
 // stepKey is all that a proposal depends on.
 type stepKey struct {
 	actor, base, ups0, ups1, token int
-	op, made, drafts               uint8
+	op, made, drafts, tick         uint8
 	owned, sent                    bool
 }
 
@@ -25,24 +25,47 @@ type stepOut struct {
 	uploaded *object    // on the way
 }
 
-// step proposes p's next commit.
-func (x *explorer) step(n *world, p int) {
+// proposes is step where something may happen before and after it, and where
+// the upload that it makes may fail.
+func (x *explorer) proposes(w *world, p int) {
+	n := x.copy(w)
+	o := x.step(n, p)
+	x.emit(n, p, "proposes", tried(n, p))
+	if o == nil || w.faults == 0 || !x.cfg.astray {
+		return
+	}
+	n = x.copy(w)
+	n.faults--
+	n.astray = with(n.astray, o.id)
+	n.procs[p].made++
+	x.failed(n, p, Head{}, errUpload)
+	x.emit(n, p, "uploads, no reply, late:", o)
+	n = x.copy(w)
+	n.faults--
+	x.step(n, p)
+	n.astray = with(n.astray, o.id)
+	x.emit(n, p, "uploads, its copy is late, and proposes", tried(n, p))
+}
+
+// step proposes p's next commit. It returns what was uploaded on the way.
+func (x *explorer) step(n *world, p int) *object {
 	a, s := &x.cfg.actors[p], &n.procs[p]
+	x.now = x.clock(n)
 	if a.role == writer && s.sent && s.left && !x.cfg.broken.retryAbandoned {
 		x.failed(n, p, Head{}, errAbandoned)
-		return
+		return nil
 	}
 	k := stepKey{
 		actor: p, base: s.base.number(), ups0: s.ups[0].number(), ups1: s.ups[1].number(),
-		op: s.op, made: s.made, drafts: s.drafts, owned: s.owned, sent: s.sent,
+		op: s.op, made: s.made, drafts: s.drafts, tick: n.tick, owned: s.owned, sent: s.sent,
 	}
 	if a.role == decider {
 		k.token = n.procs[a.settles].token.number()
 	}
-	if a.role == maintains || a.role == deletes || a.role == collects {
+	if a.role == maintains || a.role == deletes {
 		if s.drafts++; int(s.drafts) > a.limit() {
 			x.done(s)
-			return
+			return nil
 		}
 	}
 	out, ok := x.steps[k]
@@ -58,8 +81,12 @@ func (x *explorer) step(n *world, p int) {
 		x.steps[k] = out
 	}
 	s.ups = out.ups
-	if out.uploaded != nil {
-		n.put(out.uploaded)
+	if o := out.uploaded; o != nil {
+		if x.cfg.broken.childFirst {
+			n.astray = with(n.astray, o.id) // it goes out later, if at all
+		} else {
+			x.put(n, o)
+		}
 		s.made++
 	}
 	switch {
@@ -77,21 +104,35 @@ func (x *explorer) step(n *world, p int) {
 			x.launch(n, p)
 		}
 	}
+	return out.uploaded
+}
+
+// on is the version that a writer builds on: the one that it knows, unless a
+// broken rule lets it take that for another.
+func (x *explorer) on(s *proc) *version {
+	if s.base != nil && x.cfg.broken.on != nil {
+		return x.cfg.broken.on(s.base, !s.owned)
+	}
+	return s.base
 }
 
 // open begins an actor's first commit, as package seedpath does.
 func (x *explorer) open(p int, base *Record, w Writer) (*Draft, error) {
 	a := &x.cfg.actors[p]
-	if a.open == create || a.open == createOrAdopt && (base == nil || base.State == StateVoid) {
-		return Create(base, w, Birth{Log: theLog, Origin: Origin{Kind: KindFresh}}, storeTime)
+	if a.open == create || a.open == fork || a.open == createOrAdopt && (base == nil || base.State == StateVoid) {
+		kind := KindFresh
+		if a.open == fork {
+			kind = KindFork
+		}
+		return Create(base, w, Birth{Log: theLog, Origin: Origin{Kind: kind}}, x.now)
 	}
-	return TakeOver(base, w, KindAdopt, storeTime)
+	return TakeOver(base, w, KindAdopt, x.now)
 }
 
 // writerStep is the step of a writer's handle, as package backend takes it: the
 // next batch on top of base, and what was uploaded besides.
 func (x *explorer) writerStep(p int, s *proc) stepOut {
-	a, base := &x.cfg.actors[p], s.base.record()
+	a, base := &x.cfg.actors[p], x.on(s).record()
 	b := a.batches[s.op]
 	w := x.writer(p)
 	x.commitID = fmt.Sprintf("%s.%d.%d", x.name(p), s.op, revisionAfter(base))
@@ -102,7 +143,7 @@ func (x *explorer) writerStep(p int, s *proc) stepOut {
 		var d *Draft
 		var err error
 		if s.owned || base != nil && base.Owner != nil && base.Owner.Writer == w.ID {
-			d, err = Continue(base, w, storeTime)
+			d, err = Continue(base, w, x.now)
 		} else {
 			d, err = x.open(p, base, w)
 		}
@@ -118,7 +159,12 @@ func (x *explorer) writerStep(p int, s *proc) stepOut {
 		}
 		adds := strings.Repeat(string(letter(p, int(s.op))), b.n)
 		first := d.Next()
-		for range b.n {
+		if a.open == fork && s.op == 0 {
+			// All but the last event, which stands for the boundary, are the parent's.
+			past := x.stateOf(adds[:b.n-1])
+			d.Inherit(past, &Parent{Log: "parent", UID: "parent", UpTo: past.Tree.Size, Root: past.Tree.Root})
+		}
+		for d.Next() < first+int64(b.n) {
 			d.Append(event(adds[0], d.Next()))
 		}
 		if b.key != "" {
@@ -140,15 +186,21 @@ func (x *explorer) writerStep(p int, s *proc) stepOut {
 func (x *explorer) finish(d *Draft, p int, s *proc, ups [2]*object, adds string) (stepOut, error) {
 	a := &x.cfg.actors[p]
 	out := stepOut{ups: ups}
-	first := s.base.record().TailFirst()
-	tail := s.base.tail() + adds
+	base := x.on(s)
+	first := base.record().TailFirst()
+	tail := base.tail() + adds
 	var names []*object
 	for _, o := range ups {
 		switch {
 		case o == nil:
 			continue
+		case o.upload.Ref.Name.Nonce[0] != byte(p), x.cfg.broken.kept: // of somebody else or of another commit (no rule of ours)
+			u := o.upload
+			u.Commit = d.CommitID()
+			d.Seal(u)
+			tail, first = tail[min(len(tail), int(u.end()-first)):], u.end()
 		case len(o.upload.Inputs) > 0:
-			d.Merge(o.upload, storeTime)
+			d.Merge(o.upload, x.now)
 		case o.upload.end() < first || o.upload.end() > first+int64(len(tail)):
 			return out, ErrStaleUpload
 		default:
@@ -158,7 +210,7 @@ func (x *explorer) finish(d *Draft, p int, s *proc, ups [2]*object, adds string)
 		}
 		names = append(names, o)
 	}
-	if a.sealOwn && tail != "" {
+	if (a.sealOwn || a.open == fork && s.op == 0) && tail != "" {
 		o := x.object(p, int(s.made), Upload{TailFirst: first, Commit: d.CommitID()}, d.Epoch(), first, tail)
 		d.Seal(o.upload)
 		names, tail = append(names, o), ""
@@ -179,6 +231,11 @@ func (x *explorer) seal(d *Draft, p int, base *version, batch int, adds string, 
 	if err != nil {
 		return nil, err
 	}
+	return x.sealed(proposal, p, base, batch, adds, names)
+}
+
+// sealed makes a proposal a prop.
+func (x *explorer) sealed(proposal *Proposal, p int, base *version, batch int, adds string, names []*object) (_ *prop, err error) {
 	if tweak := x.cfg.broken.tweak; tweak != nil {
 		r := *proposal.Record
 		tweak(base.record(), &r, &proposal.Intent)
@@ -237,7 +294,7 @@ func (x *explorer) failed(n *world, p int, head Head, err error) {
 	a, s := &x.cfg.actors[p], &n.procs[p]
 	switch {
 	case errors.Is(err, ErrOutcomeUnknown), errors.Is(err, ErrFenced), errors.Is(err, ErrDeleted), errors.Is(err, ErrExists),
-		errors.Is(err, ErrDenied), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errAbandoned):
+		errors.Is(err, ErrDenied), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errAbandoned), errors.Is(err, errUpload):
 	case x.cfg.removal && errors.Is(err, ErrNotFound):
 	default:
 		x.fail("INTERNAL", "%s: %v", x.name(p), err)
@@ -303,6 +360,9 @@ func (x *explorer) leave(w *world, p int) {
 // background uploads what a later commit may name.
 func (x *explorer) background(w *world, p int) {
 	a, s := &x.cfg.actors[p], &w.procs[p]
+	if x.cfg.broken.foreign && a.role == writer && s.pc == pcReady {
+		x.finds(w, p)
+	}
 	if a.role != writer || !s.owned || s.pc != pcReady && s.pc != pcAttempt || int(s.made) >= a.seals+a.merges {
 		return
 	}
@@ -318,10 +378,46 @@ func (x *explorer) background(w *world, p int) {
 
 func (x *explorer) uploads(w *world, p, place int, o *object) {
 	n := x.copy(w)
-	n.put(o)
+	x.put(n, o)
 	n.procs[p].made++
 	n.procs[p].ups[place] = o
 	x.emit(n, p, "uploads", o)
+	if w.faults == 0 || !x.cfg.astray {
+		return
+	}
+	for _, fails := range []bool{true, false} {
+		n := x.copy(w)
+		n.faults--
+		n.astray = with(n.astray, o.id)
+		n.procs[p].made++
+		if fails {
+			x.emit(n, p, "uploads, no reply, late:", o)
+			continue
+		}
+		x.put(n, o)
+		n.procs[p].ups[place] = o
+		x.emit(n, p, "uploads, a copy is late:", o)
+	}
+}
+
+// finds lets a writer take for its own what another has uploaded (no rule of
+// ours).
+func (x *explorer) finds(w *world, p int) {
+	for _, id := range ids(w.objects) {
+		if o := x.byID[id-1]; w.procs[p].ups[0] == nil && o.upload.Ref.Name.Nonce[0] != byte(p) && !w.head.record().names(o.upload.Ref.Name) {
+			n := x.copy(w)
+			n.procs[p].ups[0] = o
+			x.emit(n, p, "finds", o)
+		}
+	}
+}
+
+// put puts a segment on the store.
+func (x *explorer) put(w *world, o *object) {
+	w.objects = with(w.objects, o.id)
+	if x.cfg.stale {
+		w.ever = with(w.ever, o.id)
+	}
 }
 
 // merge joins all segments of v, and the tail, too, if tail is set.
@@ -337,6 +433,9 @@ func (x *explorer) merge(p, made int, v *version, epoch uint32, tail bool) *obje
 	}
 	return x.object(p, made, u, epoch, 0, content)
 }
+
+// errUpload: the upload of a segment has failed.
+var errUpload = errors.New("upload failed")
 
 func revisionAfter(r *Record) int64 {
 	if r == nil {
