@@ -119,6 +119,7 @@ type agent struct {
 	// rough: its server is killed now and then, so that anything may fail that
 	// need not be known.
 	rough bool
+	stop  <-chan struct{} // closed when it is to end; may be nil
 
 	background, foreground, hasty *backend.Backend
 
@@ -156,12 +157,23 @@ func (a *agent) plan(do, id string, count int64) deed {
 	return d
 }
 
-// run does what an earlier life has left to be done, and then anything, until
-// ctx ends.
+// run does what an earlier life has left to be done, and then anything, until it
+// is stopped.
 func (a *agent) run(ctx context.Context, left []deed) {
 	a.catchUp(ctx, left)
-	for ctx.Err() == nil {
+	for !a.over(ctx) {
 		a.step(ctx)
+	}
+}
+
+func (a *agent) over(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return true
+	case <-a.stop:
+		return true
+	default:
+		return false
 	}
 }
 

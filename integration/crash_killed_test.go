@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,16 +140,23 @@ const (
 )
 
 // crashes is how often writers are to be killed on one kind of store.
-func crashes() int {
+func crashes() int { return times(5000, 150, 20, 5) }
+
+// times is how often something is to happen: in the long run, in CI, by default,
+// and where there is little time. S3LOG_CRASHES says another number.
+func times(most, ci, normal, least int) int {
+	if n, err := strconv.Atoi(os.Getenv("S3LOG_CRASHES")); err == nil && n > 0 {
+		return n
+	}
 	switch {
 	case long():
-		return 5000
+		return most
 	case raceDetector || testing.Short():
-		return 5
+		return least
 	case os.Getenv("CI") == "true":
-		return 150
+		return ci
 	}
-	return 20
+	return normal
 }
 
 // killWriters kills processes that write to the same logs, in stores that fresh

@@ -87,6 +87,12 @@ func MinIO(name string) Image {
 // killed, by testcontainers' reaper, where that can be had.
 func Start(tb testing.TB, image Image) *localstack.Server {
 	tb.Helper()
+	s, _ := run(tb, image)
+	return s
+}
+
+func run(tb testing.TB, image Image) (*localstack.Server, *testcontainers.DockerContainer) {
+	tb.Helper()
 	prepare(tb)
 	if image.Timeout == 0 {
 		image.Timeout = 5 * time.Minute
@@ -119,7 +125,7 @@ func Start(tb testing.TB, image Image) *localstack.Server {
 		}
 		tb.Fatalf("localstack: container of %s at %s, port %s: %v%s", image.Name, s.Endpoint, image.Port, err, output(ctr))
 	}
-	return s
+	return s, ctr
 }
 
 // answers waits until the server lists its buckets.
