@@ -85,6 +85,7 @@ var layers = map[string]layer{
 	"internal/faultproxy":  {},
 	"internal/fixtures":    {},
 	"internal/layers":      {},
+	"internal/mounts":      {},
 	"internal/plainlog":    {},
 }
 
