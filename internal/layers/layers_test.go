@@ -74,8 +74,8 @@ var layers = map[string]layer{
 	"sessiongen":               {imports: []string{"segment"}, never: []string{"net", "os", "log"}, instead: "sessiongen is a pure function of its seed"},
 	"cmd/s3logctl": {
 		imports: []string{
-			"backend", "seedpath", "manifest", "segment", "sessionfile", "sessiongen",
-			objstore, objstore + "/check", objstore + "/filestore", objstore + "/s3store", objstore + "/tracestore",
+			"backend", "seedpath", "manifest", "segment", "sessionfile", "sessiongen", "internal/bench",
+			objstore, objstore + "/check", objstore + "/delaystore", objstore + "/filestore", objstore + "/s3store", objstore + "/tracestore",
 		},
 		goroutines: true, prints: true,
 	},
@@ -83,10 +83,16 @@ var layers = map[string]layer{
 	"localstack/container": {imports: []string{"localstack"}, goroutines: true, prints: true},
 	"integration":          {},
 	"internal/faultproxy":  {},
-	"internal/fixtures":    {},
-	"internal/layers":      {},
-	"internal/mounts":      {},
-	"internal/plainlog":    {},
+	"internal/bench": {
+		imports:    []string{"backend", "manifest", "sessiongen", objstore, objstore + "/tracestore"},
+		never:      []string{"net", "os", "log", "flag"},
+		instead:    "internal/bench gets a store and returns what it has measured",
+		goroutines: true,
+	},
+	"internal/fixtures": {},
+	"internal/layers":   {},
+	"internal/mounts":   {},
+	"internal/plainlog": {},
 }
 
 // outside says which packages may import which other modules. What is not
@@ -96,7 +102,7 @@ var outside = map[string][]string{
 	"github.com/aws/smithy-go":           {objstore + "/s3store", "localstack"},
 	"github.com/go-json-experiment/json": {"segment", "manifest", "seedpath", "backend", "sessionfile", "sessiongen", "cmd/s3logctl"},
 	"github.com/google/uuid":             {"manifest", "sessiongen", "localstack"},
-	"github.com/klauspost/compress":      {"segment", "sessionfile"},
+	"github.com/klauspost/compress":      {"segment", "sessionfile", "internal/bench"},
 	"github.com/spf13/cobra":             {"cmd/s3logctl"},
 	"github.com/spf13/pflag":             {"cmd/s3logctl"},
 	"github.com/testcontainers":          {"localstack/container"},
