@@ -188,8 +188,18 @@ func ParseSegmentPrefix(prefix string) (key, id string, ok bool) {
 	return ManifestPrefix + escaped + manifestSuffix, id, ok && tree && whole
 }
 
-// ProbeKey reports whether a key is one that store proofs write to.
+// BenchPrefix begins the keys of one benchmark: a store of its own, which is part
+// of no log of the store around it.
+func BenchPrefix(n Nonce) string { return ProbePrefix + benchMark + n.String() + "/" }
+
+const benchMark = "bench-"
+
+// ProbeKey reports whether a key is one that store proofs or benchmarks write to.
 func ProbeKey(key string) bool {
 	nonce, ok := strings.CutPrefix(key, ProbePrefix)
+	if mark, below, deeper := strings.Cut(nonce, "/"); ok && deeper {
+		nonce, ok = strings.CutPrefix(mark, benchMark)
+		ok = ok && below != ""
+	}
 	return ok && nonce != "" && lowerHex(nonce)
 }

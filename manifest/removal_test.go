@@ -292,6 +292,7 @@ func TestParseSegmentPrefix(t *testing.T) {
 func TestProbeKey(t *testing.T) {
 	for key, want := range map[string]bool{
 		"probe/0123456789abcdef": true, "probe/": false, "probe/x": false, "probe/0/1": false, "probe/AB": false, "segments/0": false,
+		BenchPrefix(Nonce{1, 2}) + "append/manifests/log.json": true, BenchPrefix(Nonce{}): false, "probe/bench-0": false, "probe/bench-/x": false, "probe/bench-x/1": false,
 	} {
 		if got := ProbeKey(key); got != want {
 			t.Errorf("%q: %v", key, got)

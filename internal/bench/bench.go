@@ -114,7 +114,7 @@ type Bench struct {
 // New makes a namespace. It sends nothing.
 func New(store objstore.Store, opt Options) *Bench {
 	opt.setDefaults()
-	return &Bench{store: store, opt: opt, prefix: manifest.ProbePrefix + "bench-" + manifest.NewNonce().String() + "/"}
+	return &Bench{store: store, opt: opt, prefix: manifest.BenchPrefix(manifest.NewNonce())}
 }
 
 // Prefix is what the keys of the namespace begin with. That of a scenario's store
