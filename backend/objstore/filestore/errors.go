@@ -22,10 +22,14 @@ func storeError(op, key string, err, otherwise error) error {
 		e.Class, e.Hint = objstore.ErrDenied, "the file system is mounted read-only; reading works"
 	case errors.Is(err, fs.ErrPermission):
 		e.Class, e.Hint = objstore.ErrDenied, "check the owner and the permissions of the store's directory and of what is in it"
+	case errors.Is(err, errRemoved):
+		e.Class, e.Hint = objstore.ErrRefused, "somebody has removed it, or something above it, while it was in use: put it back and open the store anew"
 	case errors.Is(err, errors.ErrUnsupported):
 		e.Class, e.Hint = objstore.ErrUnsupported, "the file system cannot lock files; use a local one"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		e.Class, e.Hint = objstore.ErrRejected, "the disk or the quota is full; nothing was changed"
+		e.Class, e.Hint = objstore.ErrRejected, "the disk or the quota is full; nothing was changed: free some space and do it again"
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		e.Hint = "too many files are open; raise the limit (ulimit -n), or open less at a time"
 	case errors.Is(err, syscall.EXDEV):
 		e.Class, e.Hint = objstore.ErrRefused, "a directory of the store is on another file system than "+private
 	case errors.Is(err, syscall.ENAMETOOLONG):

@@ -71,6 +71,8 @@ type Store struct {
 	mu       sync.Mutex
 	prepared bool            // .s3log is there, and swept
 	durable  map[string]bool // directories known to survive a power failure
+	unsynced map[string]int  // directories with a change that may not; which failure to sync it was
+	failures int             // to sync a directory
 }
 
 var (
@@ -90,7 +92,7 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, storeError("Open", dir, err, objstore.ErrRefused)
 	}
-	s := &Store{root: root, opt: opt, sync: syncFile, durable: map[string]bool{".": true}}
+	s := &Store{root: root, opt: opt, sync: syncFile, durable: map[string]bool{".": true}, unsynced: map[string]int{}}
 	if opt.NoSync {
 		s.sync = func(*os.File) error { return nil }
 	}
@@ -158,6 +160,7 @@ func checkKey(key string) error {
 var (
 	errElement    = errors.New("an element of the key is longer than 255 bytes")
 	errPrivate    = errors.New("keys below " + private + " belong to the store itself")
+	errRemoved    = errors.New("the directory of the store is not there any more")
 	errNotRegular = errors.New("not a regular file")
 	errCondition  = errors.New("a write without a valid condition")
 )

@@ -367,67 +367,6 @@ func TestRemovedUnderneath(t *testing.T) {
 	}
 }
 
-// Each sync in turn fails: before the rename nothing has happened, after it
-// nobody can say that it will last.
-func TestSyncFails(t *testing.T) {
-	broken := errors.New("broken disk")
-	for nth := 1; ; nth++ {
-		dir := t.TempDir()
-		s := open(t, dir, Options{})
-		n, failed := 0, false
-		s.sync = func(f *os.File) error {
-			if n++; n == nth {
-				failed = true
-				return broken
-			}
-			return syncFile(f)
-		}
-		_, err := put(t, s, "d/k", "x", objstore.IfAbsent())
-		if !failed {
-			if err != nil || nth != 4 { // root, file, d
-				t.Errorf("%d syncs, %v; want 3", nth-1, err)
-			}
-			return
-		}
-		want, there := objstore.NotApplied, []string(nil)
-		if nth == 3 {
-			want, there = objstore.Undecided, []string{"d/k"}
-		}
-		if objstore.Classify(err) != want || !errors.Is(err, broken) {
-			t.Errorf("sync %d fails: %v, want class %v", nth, err, want)
-		}
-		if diff := cmp.Diff(there, files(t, dir)); diff != "" {
-			t.Errorf("sync %d fails: files (-want +got):\n%s", nth, diff)
-		}
-		if _, err := put(t, s, "d/k2", "x", objstore.IfAbsent()); err != nil {
-			t.Errorf("Put after sync %d failed: %v", nth, err)
-		}
-	}
-}
-
-// Directories made by a process that died before it could sync them are synced
-// by the next one, each once.
-func TestFoundDirectoriesSynced(t *testing.T) {
-	dir := t.TempDir()
-	if err := os.MkdirAll(filepath.Join(dir, "a", "b"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	s := open(t, dir, Options{})
-	var synced []string
-	s.sync = func(f *os.File) error {
-		if info, err := f.Stat(); err == nil && info.IsDir() {
-			name, _ := filepath.Rel(dir, f.Name())
-			synced = append(synced, name)
-		}
-		return nil
-	}
-	mustPut(t, s, "a/b/1", "x", objstore.IfAbsent())
-	mustPut(t, s, "a/b/2", "x", objstore.IfAbsent())
-	if diff := cmp.Diff([]string{".", "a", "a/b", "a/b"}, synced); diff != "" {
-		t.Errorf("directories synced (-want +got):\n%s", diff)
-	}
-}
-
 func TestStoreError(t *testing.T) {
 	for _, tc := range []struct {
 		op   string
@@ -450,7 +389,8 @@ func TestStoreError(t *testing.T) {
 		{"Get", syscall.ENOENT, objstore.ErrNotExist, false},
 		{"Get", syscall.ENOTDIR, objstore.ErrNotExist, false},
 		{"Get", syscall.EACCES, objstore.ErrDenied, true},
-		{"Get", syscall.EMFILE, objstore.ErrUndecided, false},
+		{"Get", syscall.EMFILE, objstore.ErrUndecided, true},
+		{"Put", syscall.ENFILE, objstore.ErrUndecided, true},
 	} {
 		err := storeError(tc.op, "k", &fs.PathError{Op: "x", Path: "k", Err: tc.err}, objstore.ErrUndecided)
 		if !errors.Is(err, tc.want) {

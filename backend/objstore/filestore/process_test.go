@@ -36,6 +36,10 @@ func TestMain(m *testing.M) {
 		err = childCount(dir)
 	case "nobody":
 		err = childNobody(dir)
+	case "denied":
+		err = childDenied(dir)
+	case "files":
+		err = childFiles(dir)
 	default:
 		err = errors.New("unknown child")
 	}

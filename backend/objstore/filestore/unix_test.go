@@ -4,8 +4,11 @@ package filestore
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -89,6 +92,175 @@ func TestNoPermission(t *testing.T) {
 	}
 }
 
+// One object, or one directory, may be somebody else's. That is said of it, and
+// the others are as they were.
+func TestOneObjectDenied(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{NoSync: true})
+	for _, key := range []string{"d/denied", "d/k", "e/denied"} {
+		mustPut(t, s, key, "x", objstore.IfAbsent())
+	}
+	chmod := func(mode os.FileMode, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			if err := os.Chmod(filepath.Join(dir, filepath.FromSlash(name)), mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	chmod(0o777, ".", "d", private, tmpDir, lockDir)
+	locks, err := filepath.Glob(filepath.Join(dir, lockDir, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range locks {
+		if err := os.Chmod(name, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chmod(0, "d/denied", "e")
+	t.Cleanup(func() { os.Chmod(filepath.Join(dir, "e"), 0o755) })
+	for _, line := range runChild(t, "denied", dir) {
+		t.Error(line)
+	}
+}
+
+// childDenied does what can be done around an object and a directory that it may
+// not open, and prints what is wrong.
+func childDenied(dir string) error {
+	s, err := Open(dir, Options{NoSync: true})
+	if err != nil {
+		return err
+	}
+	if err := beNobody(); err != nil {
+		return err
+	}
+	ctx := childContext()
+	denied := func(what, key string, err error) {
+		if e, ok := errors.AsType[*objstore.Error](err); !ok || !errors.Is(err, objstore.ErrDenied) || e.Hint == "" || !strings.Contains(err.Error(), key) {
+			say("%s: %v", what, err)
+		}
+	}
+	v := versionOf([]byte("x"))
+	for _, key := range []string{"d/denied", "e/denied"} {
+		_, err := s.Get(ctx, key, objstore.GetOptions{})
+		denied("Get", key, err)
+		_, err = s.Head(ctx, key)
+		denied("Head", key, err)
+		_, err = s.Put(ctx, key, []byte("y"), objstore.IfVersion(v), objstore.PutOptions{})
+		denied("Put", key, err)
+	}
+	if _, err := s.Put(ctx, "d/denied", []byte("y"), objstore.IfAbsent(), objstore.PutOptions{}); !errors.Is(err, objstore.ErrPrecondition) {
+		say("create where it is: %v", err)
+	}
+	o, err := s.Get(ctx, "d/k", objstore.GetOptions{})
+	if err != nil || string(o.Body) != "x" {
+		say("Get of another: %q, %v", o.Body, err)
+	}
+	if _, err := s.Put(ctx, "d/k", []byte("y"), objstore.IfVersion(v), objstore.PutOptions{}); err != nil {
+		say("Put of another: %v", err)
+	}
+	var keys []string
+	var last error
+	for info, err := range s.List(ctx, "", "") {
+		if last = err; err == nil {
+			keys = append(keys, info.Key)
+		}
+	}
+	if !slices.Equal(keys, []string{"d/denied", "d/k"}) {
+		say("listed %q", keys)
+	}
+	denied("List", "", last)
+	return nil
+}
+
+// A process that may not open another file gets errors that say so, and goes on
+// when it may.
+func TestTooManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	mustPut(t, open(t, dir, Options{NoSync: true}), "d/k", "x", objstore.IfAbsent())
+	for _, line := range runChild(t, "files", dir) {
+		t.Error(line)
+	}
+}
+
+// childFiles uses a store with any number of files left that it may open.
+func childFiles(dir string) error {
+	s, err := Open(dir, Options{})
+	if err != nil {
+		return err
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: 64}); err != nil {
+		return err
+	}
+	ctx := childContext()
+	v := versionOf([]byte("x"))
+	refused, got, body := 0, 0, "x"
+	for free := range 12 {
+		var held []*os.File
+		for {
+			f, err := os.Open(dir)
+			if err != nil {
+				break
+			}
+			held = append(held, f)
+		}
+		if len(held) < 12 {
+			return errors.New("there is no limit")
+		}
+		for _, f := range held[:free] {
+			f.Close()
+		}
+		o, getErr := s.Get(ctx, "d/k", objstore.GetOptions{})
+		next := fmt.Sprint("body ", free)
+		info, putErr := s.Put(ctx, "d/k", []byte(next), objstore.IfVersion(v), objstore.PutOptions{})
+		for _, f := range held[free:] {
+			f.Close()
+		}
+		for what, err := range map[string]error{"Get": getErr, "Put": putErr} {
+			if e, ok := errors.AsType[*objstore.Error](err); err != nil && (!ok || !errors.Is(err, syscall.EMFILE) || !strings.Contains(e.Hint, "ulimit")) {
+				say("%d files free: %s: %v", free, what, err)
+			}
+		}
+		if getErr == nil {
+			if got++; string(o.Body) != body {
+				say("%d files free: Get: %q, want %q", free, o.Body, body)
+			}
+		}
+		now, err := s.Get(ctx, "d/k", objstore.GetOptions{})
+		switch {
+		case err != nil:
+			say("after %d files free: %v", free, err)
+		case putErr == nil:
+			v, body = info.Version, next
+		case objstore.Classify(putErr) == objstore.NotApplied:
+			if refused++; string(now.Body) != body {
+				say("%d files free: refused, and there is %q", free, now.Body)
+			}
+		default:
+			say("%d files free: %v is not decided", free, putErr)
+		}
+		if string(now.Body) != body {
+			say("%d files free: there is %q, want %q", free, now.Body, body)
+		}
+	}
+	if refused == 0 || got == 0 || body == "x" {
+		say("%d writes were refused, %d reads done, %s in the end", refused, got, body)
+	}
+	if left, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(tmpDir))); err != nil || len(left) > 0 {
+		say("temporary files stay: %d, %v", len(left), err)
+	}
+	return nil
+}
+
+// beNobody gives up the rights of root.
+func beNobody() error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	return syscall.Setuid(65534)
+}
+
 // childNobody does as anybody may who is not the owner; root first has to
 // become somebody else. It prints what is wrong.
 func childNobody(dir string) error {
@@ -96,10 +268,8 @@ func childNobody(dir string) error {
 	if err != nil {
 		return err
 	}
-	if os.Geteuid() == 0 {
-		if err := syscall.Setuid(65534); err != nil {
-			return err
-		}
+	if err := beNobody(); err != nil {
+		return err
 	}
 	ctx := childContext()
 	o, err := s.Get(ctx, "d/k", objstore.GetOptions{})

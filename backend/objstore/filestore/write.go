@@ -74,7 +74,7 @@ func (s *Store) write(ctx context.Context, op, key string, cond objstore.Conditi
 		return bad(nil, objstore.ErrReadOnly)
 	}
 	if err := s.prepare(); err != nil {
-		return bad(err, objstore.ErrRejected)
+		return bad(s.removed(err), objstore.ErrRejected)
 	}
 	unlock, err := s.lock(ctx, key)
 	if err != nil {
@@ -82,14 +82,45 @@ func (s *Store) write(ctx context.Context, op, key string, cond objstore.Conditi
 	}
 	info, err := s.replace(op, key, cond, fill)
 	unlock()
+	if err != nil && !errors.Is(err, objstore.ErrPrecondition) {
+		return objstore.Info{}, err
+	}
+	// What is in the way may be what this very call has written when it was made
+	// before, and could not sync then: its caller will find it, and take it for
+	// durable.
+	if e := s.settle(path.Dir(key), err == nil); e != nil {
+		return objstore.Info{}, &objstore.Error{Op: op, Key: key, Class: objstore.ErrUndecided, Err: e,
+			Hint: "the object is written, but a power failure may undo it"}
+	}
 	if err != nil {
 		return objstore.Info{}, err
 	}
-	if err := s.syncDir(path.Dir(key)); err != nil {
-		return objstore.Info{}, &objstore.Error{Op: op, Key: key, Class: objstore.ErrUndecided, Err: err,
-			Hint: "the object is written, but a power failure may undo it"}
-	}
 	return reply(key, info, v), nil
+}
+
+// settle makes the entries of a directory durable, if one of them has changed or
+// could not be made so before.
+func (s *Store) settle(dir string, changed bool) error {
+	s.mu.Lock()
+	failure := s.unsynced[dir]
+	s.mu.Unlock()
+	if !changed && failure == 0 {
+		return nil
+	}
+	err := s.syncDir(dir)
+	if !changed && absent(err) {
+		err = nil // nor is what was in it
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case err != nil:
+		s.failures++
+		s.unsynced[dir] = s.failures
+	case s.unsynced[dir] == failure: // else somebody has changed it and failed meanwhile
+		delete(s.unsynced, dir)
+	}
+	return err
 }
 
 // replace is the part of write that is done under the lock. The file is written
@@ -152,6 +183,15 @@ func (s *Store) judge(op, key string, cond objstore.Condition) error {
 		return storeError(op, key, nil, objstore.ErrPrecondition)
 	}
 	return nil
+}
+
+// removed is errRemoved where err, of making a directory below the store's, says
+// that the latter is no more.
+func (s *Store) removed(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return errRemoved
+	}
+	return err
 }
 
 // vanished is the class of an error before the rename. If directories that were
@@ -264,10 +304,13 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 		return err == nil && info.Mode().IsRegular(), err
 	}
 	if ok, err := there(); !ok {
+		if err == nil {
+			err = s.settle(path.Dir(key), false)
+		}
 		return s.deleted(key, err)
 	}
 	if err := s.prepare(); err != nil {
-		return s.deleted(key, err)
+		return s.deleted(key, s.removed(err))
 	}
 	unlock, err := s.lock(ctx, key)
 	if err != nil {
@@ -278,8 +321,8 @@ func (s *Store) Delete(ctx context.Context, key string) error {
 		err = s.root.Remove(filepath.FromSlash(key))
 	}
 	unlock()
-	if err == nil && ok {
-		err = s.syncDir(path.Dir(key))
+	if err == nil {
+		err = s.settle(path.Dir(key), ok)
 	}
 	return s.deleted(key, err)
 }
