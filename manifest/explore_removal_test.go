@@ -23,10 +23,10 @@ func TestExploreRemoval(t *testing.T) {
 var removalConfigs = []config{
 	// Forkers, and a create, on nothing and on voids.
 	{name: "forker and gc", faults: 2, astray: true, actors: []actor{
-		{open: fork, batches: two, giveUp: true}, {role: collects, runs: 2},
+		{open: fork, batches: two, giveUp: true}, {role: collects, runs: 2, giveUp: true},
 	}},
 	{name: "two forkers and gc", faults: 1, actors: []actor{
-		{open: fork, batches: []batch{{n: 2}}, giveUp: true}, {open: fork, batches: []batch{{n: 2}}}, {role: collects, runs: 2},
+		{open: fork, batches: []batch{{n: 2}}, giveUp: true}, {open: fork, batches: []batch{{n: 2}}}, {role: collects, runs: 2, giveUp: true},
 	}},
 	{name: "forker, gc and decide", faults: 1, actors: []actor{
 		{open: fork, batches: []batch{{n: 2}}, giveUp: true}, {role: collects}, {role: decider, settles: 0},
@@ -39,7 +39,7 @@ var removalConfigs = []config{
 	}},
 	// Owners, takers and folds.
 	{name: "owner and gc twice", start: "a", faults: 1, astray: true, actors: []actor{
-		{batches: two, seals: 2, giveUp: true}, {role: collects, runs: 2},
+		{batches: two, seals: 2, giveUp: true}, {role: collects, runs: 2, giveUp: true},
 	}},
 	{name: "taker and two gcs", start: "a", faults: 1, actors: []actor{
 		{batches: two, sealOwn: true, giveUp: true}, {role: collects}, {role: collects},
@@ -106,10 +106,19 @@ var longRemovalConfigs = []config{
 	{name: "forkers and stale listings", faults: 1, stale: true, actors: []actor{
 		{open: fork, batches: []batch{{n: 2}}}, {open: fork, batches: []batch{{n: 2}}}, {role: collects, runs: 2},
 	}},
-	{name: "reader within the grace, long", start: "a|b|", faults: 1, grace: 2, hours: 5, actors: []actor{
-		{batches: two, merges: 1, seals: 1}, {role: collects, runs: 2}, {role: reads},
+	{name: "owner and gc twice, long", start: "a", faults: 2, astray: true, actors: []actor{
+		{batches: three, seals: 2, giveUp: true}, {role: collects, runs: 2, giveUp: true},
 	}},
-	{name: "deleted within the grace, long", start: "a|b|", faults: 1, grace: 2, hours: 5, actors: []actor{
+	{name: "taker and two gcs, long", start: "a", faults: 2, actors: []actor{
+		{batches: two, sealOwn: true, giveUp: true}, {role: collects, giveUp: true}, {role: collects, giveUp: true},
+	}},
+	{name: "forker and gc, long", faults: 3, astray: true, actors: []actor{
+		{open: fork, batches: two, giveUp: true}, {role: collects, runs: 2, giveUp: true},
+	}},
+	{name: "reader within the grace, long", start: "a|b|", faults: 1, grace: 2, hours: 4, actors: []actor{
+		{batches: two, merges: 1}, {role: collects}, {role: reads},
+	}},
+	{name: "deleted within the grace, long", start: "a|b|", faults: 1, grace: 2, hours: 4, actors: []actor{
 		{batches: one, seals: 1}, {role: deletes}, {role: collects, runs: 2}, {role: reads},
 	}},
 }
