@@ -25,6 +25,8 @@ type stub struct {
 	puts atomic.Int64
 	gets atomic.Int64
 	dels atomic.Int64
+
+	force sync.Mutex // one forced write at a time
 }
 
 func newStub(t *testing.T) *stub {
@@ -43,8 +45,10 @@ func (s *stub) real(ctx context.Context, key string, body []byte, cond objstore.
 	return s.Store.Put(ctx, key, body, cond, objstore.PutOptions{})
 }
 
-// force writes whatever the condition says.
-func (s *stub) force(ctx context.Context, key string, body []byte) (objstore.Info, error) {
+// forced writes whatever the condition says.
+func (s *stub) forced(ctx context.Context, key string, body []byte) (objstore.Info, error) {
+	s.force.Lock()
+	defer s.force.Unlock()
 	cond := objstore.IfAbsent()
 	if info, err := s.Store.Head(ctx, key); err == nil {
 		cond = objstore.IfVersion(info.Version)
@@ -70,16 +74,29 @@ type putFunc = func(*stub, context.Context, string, []byte, objstore.Condition) 
 
 var (
 	ignoring putFunc = func(s *stub, ctx context.Context, key string, body []byte, _ objstore.Condition) (objstore.Info, error) {
-		return s.force(ctx, key, body)
+		return s.forced(ctx, key, body)
 	}
 	inverted putFunc = func(s *stub, ctx context.Context, key string, body []byte, cond objstore.Condition) (objstore.Info, error) {
 		_, err := s.Store.Head(ctx, key)
 		if cond.Absent() == (err != nil) {
 			return objstore.Info{}, fault(objstore.ErrPrecondition)
 		}
-		return s.force(ctx, key, body)
+		return s.forced(ctx, key, body)
 	}
 )
+
+// checkThenAct judges the condition when it has the header of a request, and
+// writes when it has the body.
+var checkThenAct putFunc = func(s *stub, ctx context.Context, key string, body []byte, cond objstore.Condition) (objstore.Info, error) {
+	info, err := s.Store.Head(ctx, key)
+	if cond.Absent() != (err != nil) || !cond.Absent() && info.Version != cond.Match() {
+		return objstore.Info{}, fault(objstore.ErrPrecondition)
+	}
+	if hold := check.Hold(ctx); hold != nil {
+		hold()
+	}
+	return s.forced(ctx, key, body)
+}
 
 func TestProve(t *testing.T) {
 	tests := []struct {
@@ -95,14 +112,15 @@ func TestProve(t *testing.T) {
 			if cond.Absent() {
 				return s.real(ctx, key, body, cond)
 			}
-			return s.force(ctx, key, body)
-		}, "If-Match must fail on a version that has been replaced", 4},
+			return s.forced(ctx, key, body)
+		}, "If-Match must fail on a version that has been replaced", 5},
+		{"checks, then writes", checkThenAct, "the store checks first and writes later", 5},
 		{"never matches If-Match (A-06)", func(s *stub, ctx context.Context, key string, body []byte, cond objstore.Condition) (objstore.Info, error) {
 			if cond.Absent() {
 				return s.real(ctx, key, body, cond)
 			}
 			return objstore.Info{}, fault(objstore.ErrPrecondition)
-		}, "If-Match must succeed on the current version", 6},
+		}, "If-Match must succeed on the current version", 8},
 		{"lacks conditions", func(*stub, context.Context, string, []byte, objstore.Condition) (objstore.Info, error) {
 			return objstore.Info{}, fault(objstore.ErrUnsupported)
 		}, "not supported", 1},
@@ -181,10 +199,10 @@ func TestProveLostReplies(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, n := newStub(t), 0
+				s := newStub(t)
+				var n atomic.Int64
 				s.put = func(s *stub, ctx context.Context, key string, body []byte, cond objstore.Condition) (objstore.Info, error) {
-					n++
-					if apply, err := tt.put(n); !apply {
+					if apply, err := tt.put(int(n.Add(1))); !apply {
 						return objstore.Info{}, err
 					}
 					return s.real(ctx, key, body, cond)
@@ -205,17 +223,20 @@ func TestProveLostReplies(t *testing.T) {
 	}
 	t.Run("applied, reply lost", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			s, n := newStub(t), 0
+			s := newStub(t)
+			var creates, wins atomic.Int64
 			s.put = func(s *stub, ctx context.Context, key string, body []byte, cond objstore.Condition) (objstore.Info, error) {
-				n++
 				info, err := s.real(ctx, key, body, cond)
-				if n == 1 || n == 5 { // the create of the first key, the replacement of the second
+				if err == nil && (cond.Absent() && creates.Add(1) == 1 || !cond.Absent() && wins.Add(1) == 1) {
 					return objstore.Info{}, fault(objstore.ErrUndecided)
 				}
 				return info, err
 			}
 			if _, err := check.Prove(t.Context(), s); err != nil {
 				t.Fatal(err)
+			}
+			if creates.Load() != 3 || wins.Load() != 2 {
+				t.Errorf("%d keys, %d of them replaced: one create and one replacement were to be lost", creates.Load(), wins.Load())
 			}
 		})
 	})
@@ -259,7 +280,7 @@ func TestRace(t *testing.T) {
 			defer mu.Unlock()
 			id := key + cond.String()
 			if seen[id]++; seen[id] <= 2 {
-				return s.force(ctx, key, body)
+				return s.forced(ctx, key, body)
 			}
 			return objstore.Info{}, fault(objstore.ErrPrecondition)
 		}
@@ -372,6 +393,25 @@ func TestGuard(t *testing.T) {
 			t.Errorf("an unsafe store must stay readable, got %v", err)
 		}
 	})
+	t.Run("lost races are remembered", func(t *testing.T) {
+		s := newStub(t)
+		a, b := check.Guard(s, place(t)), check.Guard(s, place(t))
+		if err := write(t.Context(), a, "k"); err != nil {
+			t.Fatal(err)
+		}
+		s.put = inverted
+		_, race := check.Race(t.Context(), decorated{a}, check.RaceOptions{Racers: 2, Rounds: 1})
+		if !errors.Is(race, objstore.ErrUnsupported) {
+			t.Fatal(race)
+		}
+		s.put = nil
+		if err := write(t.Context(), b, "l"); !errors.Is(err, objstore.ErrUnsupported) || !strings.Contains(err.Error(), "none of 2 did") {
+			t.Errorf("got %v", err)
+		}
+		if _, err := b.Get(t.Context(), "k", objstore.GetOptions{}); err != nil {
+			t.Errorf("an unsafe store must stay readable, got %v", err)
+		}
+	})
 	t.Run("a proof that could not be finished is made again", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStub(t)
@@ -458,6 +498,41 @@ func TestGuard(t *testing.T) {
 			cancel()
 			wg.Wait()
 		})
+	})
+}
+
+// decorated is a store around another one.
+type decorated struct{ objstore.Store }
+
+func (d decorated) Unwrap() objstore.Store { return d.Store }
+
+// Who waits for others gives up when they are late, and whom nobody awaits any
+// more is not held at all.
+func TestHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStub(t)
+		lock := make(chan struct{}, 1)
+		s.put = func(s *stub, ctx context.Context, key string, body []byte, cond objstore.Condition) (objstore.Info, error) {
+			lock <- struct{}{} // a server that locks the key while it waits for the body
+			defer func() { <-lock }()
+			if hold := check.Hold(ctx); hold != nil {
+				hold()
+			}
+			return s.real(ctx, key, body, cond)
+		}
+		begin := time.Now()
+		if _, err := check.Prove(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begin); d > 50*time.Millisecond {
+			t.Errorf("a proof took %v", d)
+		}
+		if _, err := check.Race(t.Context(), s, check.RaceOptions{Racers: 16, Rounds: 4}); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(begin); d > 5*50*time.Millisecond { // of four rounds two meet, two times each
+			t.Errorf("proof and races took %v", d)
+		}
 	})
 }
 

@@ -15,8 +15,9 @@ import (
 // endpoint and bucket: all guards of one place share one proof, whatever their
 // prefix. Reads pass through at once, and never cause a proof.
 //
-// A store that failed the proof refuses all further writes of the process with
-// the same objstore.ErrUnsupported. A proof that could not be finished leaves
+// A store that failed the proof, or a Race through a guard of the same place,
+// refuses all further writes of the process with the same
+// objstore.ErrUnsupported. A proof that could not be finished leaves
 // the question open: the write fails, certainly unsent, and the next one tries
 // again. The guard is an objstore.Copier if store is one.
 func Guard(store objstore.Store, place string) objstore.Store {
@@ -70,7 +71,9 @@ func (p *proof) settled(ctx context.Context, store objstore.Store) error {
 	}
 	_, err := Prove(ctx, store)
 	if err == nil || errors.Is(err, objstore.ErrUnsupported) {
-		p.result.Store(&result{err})
+		// Unless somebody has found out more meanwhile.
+		p.result.CompareAndSwap(nil, &result{err})
+		return p.result.Load().err
 	}
 	return err
 }
@@ -79,6 +82,27 @@ type guard struct {
 	objstore.Reader
 	store objstore.Store
 	proof *proof
+}
+
+// disprover is a guard, or a store with one inside.
+type disprover interface{ Disprove(why error) }
+
+// Disprove refuses all writes to the place from now on. Those that have been
+// admitted are not called back.
+func (g *guard) Disprove(why error) { g.proof.result.Store(&result{why}) }
+
+// find looks for an ability of a store or of one that it decorates.
+func find[T any](store objstore.Store) (ability T, ok bool) {
+	for {
+		if ability, ok = store.(T); ok {
+			return ability, true
+		}
+		d, decorates := store.(interface{ Unwrap() objstore.Store })
+		if !decorates {
+			return ability, false
+		}
+		store = d.Unwrap()
+	}
 }
 
 // Put implements objstore.Store.

@@ -1,7 +1,9 @@
-// Package check finds out by experiment whether a store honours conditional
-// writes, on which everything in s3log rests. Prove makes four writes, Race
-// many concurrent ones, and Guard runs the proof before the first write of a
-// process. It is not a conformance suite for drivers; that is objstoretest.
+// Package check finds out by experiment what a store and a set of credentials
+// can do. Prove makes four writes, to see whether conditional writes are
+// honoured, on which everything in s3log rests; Race makes many concurrent ones,
+// Guard runs the proof before the first write of a process, and Examine looks
+// at everything and gives a report. It is not a conformance suite for drivers;
+// that is objstoretest, which runs these checks, too.
 package check
 
 import (
@@ -11,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	mrand "math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/s3log/s3log/backend/objstore"
@@ -32,6 +35,7 @@ const (
 	needExists  = "If-None-Match: * must fail where an object is"
 	needCurrent = "If-Match must succeed on the current version"
 	needStale   = "If-Match must fail on a version that has been replaced"
+	needOne     = "of concurrent writes on the same condition one may succeed"
 	needVersion = "every write must have a strong ETag"
 )
 
@@ -39,12 +43,15 @@ const (
 const hintUnsafe = "logs on this store can be read but not safely written; use a store with conditional writes, or a newer release of this one"
 
 // Prove writes four times to a fresh key below probe/: a create, a create of
-// what is there now, a replacement of the right version and one of a stale
-// version. The first and third must succeed, the others must fail. A store that
-// ignores conditions, inverts them or lacks them gives objstore.ErrUnsupported
-// and the guarantee that is missing. Replies that decide nothing are tried
-// again, for some seconds in all, and are then returned as they are. The probe
-// is deleted at the end if that is permitted.
+// what is there now, and two replacements of one version at the same time. The
+// first must succeed, the second fail, and of the last two exactly one succeed:
+// whichever comes later meets a version that has been replaced. A store that
+// ignores conditions, inverts them, lacks them, or checks them some time before
+// it writes gives objstore.ErrUnsupported and the guarantee that is missing; of
+// the last kind some need more than two writes to be found out (see Race).
+// Replies that decide nothing are tried again, for some seconds in all, and are
+// then returned as they are. The probe is deleted at the end if that is
+// permitted.
 func Prove(ctx context.Context, store objstore.Store) (Profile, error) {
 	var profile Profile
 	strikes := 0
@@ -105,10 +112,47 @@ func (p *probe) run(ctx context.Context) error {
 	if err := p.mustFail(ctx, 2, objstore.IfAbsent(), needExists); err != nil {
 		return err
 	}
-	if _, err := p.mustSucceed(ctx, 3, objstore.IfVersion(version), needCurrent); err != nil {
-		return err
+	return p.duel(ctx, version)
+}
+
+// duel makes two replacements of one version at once.
+func (p *probe) duel(ctx context.Context, version objstore.Version) error {
+	cond := objstore.IfVersion(version)
+	m := newMeeting(2)
+	var puts [2]attempt
+	var wg sync.WaitGroup
+	for i := range puts {
+		wg.Go(func() {
+			ctx, leave := m.join(ctx)
+			defer leave()
+			puts[i] = p.send(ctx, 3+i, cond)
+		})
 	}
-	return p.mustFail(ctx, 4, objstore.IfVersion(version), needStale)
+	wg.Wait()
+	p.note(puts[0])
+	p.note(puts[1])
+	p.retried = puts[0].retried || puts[1].retried
+	wins := 0
+	for _, a := range puts {
+		switch {
+		case a.err == nil:
+			wins++
+		case !errors.Is(a.err, objstore.ErrPrecondition):
+			return fmt.Errorf("store proof (%s): %w", needCurrent, a.err)
+		}
+	}
+	switch wins {
+	case 0:
+		return p.unsupported(needCurrent, errHeldYetFailed)
+	case 1:
+		return nil
+	}
+	// Nothing depends on another write here. It tells a store that ignores the
+	// condition from one that obeys a request at a time.
+	if last := p.send(ctx, 5, cond); errors.Is(last.err, objstore.ErrPrecondition) {
+		return p.unsupported(needOne, errors.New("both of two did: the store checks first and writes later"))
+	}
+	return p.unsupported(needStale, errors.New("the condition was ignored"))
 }
 
 // mustSucceed makes a write whose condition holds.
@@ -135,32 +179,56 @@ func (p *probe) mustFail(ctx context.Context, step int, cond objstore.Condition,
 	return fmt.Errorf("store proof (%s): %w", guarantee, err)
 }
 
-// put writes, and again while the reply decides nothing.
-func (p *probe) put(ctx context.Context, step int, cond objstore.Condition) (info objstore.Info, err error) {
+// put writes, and notes what that tells of the store.
+func (p *probe) put(ctx context.Context, step int, cond objstore.Condition) (objstore.Info, error) {
+	a := p.send(ctx, step, cond)
+	p.note(a)
+	return a.info, a.err
+}
+
+// attempt is what became of one write.
+type attempt struct {
+	info      objstore.Info
+	err       error
+	wrote     bool // there may be an object
+	retried   bool // it was sent more than once
+	throttled bool
+}
+
+func (p *probe) note(a attempt) {
+	p.wrote = p.wrote || a.wrote
+	p.retried = a.retried
+	if a.throttled {
+		p.profile.Rate = 1
+	}
+}
+
+// send writes, and again while the reply decides nothing. It changes nothing of
+// p, so that two may run at a time.
+func (p *probe) send(ctx context.Context, step int, cond objstore.Condition) (a attempt) {
 	// Bodies differ, so that versions differ also where they are content hashes.
 	body := fmt.Appendf(nil, "s3log store proof %s %d\n", p.key, step)
-	p.retried = false
 	for try := range maxTries {
-		info, err = p.store.Put(ctx, p.key, body, cond, objstore.PutOptions{ContentType: "text/plain"})
-		switch objstore.Classify(err) {
+		a.info, a.err = p.store.Put(ctx, p.key, body, cond, objstore.PutOptions{ContentType: "text/plain"})
+		switch objstore.Classify(a.err) {
 		case objstore.Undecided, objstore.TryAgain:
 		case objstore.Applied, objstore.Precondition:
-			p.wrote = true
-			return info, err
+			a.wrote = true
+			return a
 		default:
-			return info, err
+			return a
 		}
-		p.wrote, p.retried = true, true
+		a.wrote, a.retried = true, true
 		delay := baseDelay << try
-		if errors.Is(err, objstore.ErrThrottled) {
-			p.profile.Rate = 1
+		if errors.Is(a.err, objstore.ErrThrottled) {
+			a.throttled = true
 			delay = max(delay, rateDelay)
 		}
 		if try == maxTries-1 || sleep(ctx, delay) != nil {
 			break
 		}
 	}
-	return info, err
+	return a
 }
 
 // remove deletes the probe. It is a courtesy: the object is a few bytes, and

@@ -3,6 +3,7 @@ package s3store
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -57,7 +58,7 @@ func (a *attempt) watch(stack *middleware.Stack) error {
 func (d *driver) options(a *attempt, o *s3.Options) {
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	o.APIOptions = append(o.APIOptions, a.watch)
+	o.APIOptions = append(o.APIOptions, a.watch, boundBodies)
 	if d.opt.UnsignedAcceptEncoding {
 		o.APIOptions = append(o.APIOptions, leaveAcceptEncodingUnsigned)
 	}
@@ -84,6 +85,43 @@ func (d *driver) repeat(a *attempt) func(*s3.Options) {
 			o.Retryer = &recorder{o.Retryer, a}
 		}
 	}
+}
+
+// meeting are options for a write that is to meet others on the server: the
+// body is held back until the server, which has the header by then, asks for it
+// and hold returns.
+func meeting(hold func()) func(*s3.Options) {
+	return func(o *s3.Options) {
+		o.ContinueHeaderThresholdBytes = 1
+		o.APIOptions = append(o.APIOptions, func(stack *middleware.Stack) error {
+			return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("s3log:Hold", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+				if req, ok := in.Request.(*smithyhttp.Request); ok {
+					if body, ok := req.GetStream().(io.ReadSeeker); ok {
+						held, err := req.SetStream(&heldBody{body, hold})
+						if err != nil {
+							return middleware.DeserializeOutput{}, middleware.Metadata{}, err
+						}
+						// net/http waits for the server only in a request that says that it
+						// is HTTP/1.1, which those of the SDK do not.
+						held.Proto, held.ProtoMajor, held.ProtoMinor = "HTTP/1.1", 1, 1
+						in.Request = held
+					}
+				}
+				return next.HandleDeserialize(ctx, in)
+			}), middleware.After)
+		})
+	}
+}
+
+// heldBody is a body that waits before it is read.
+type heldBody struct {
+	io.ReadSeeker
+	hold func()
+}
+
+func (b *heldBody) Read(p []byte) (int, error) {
+	b.hold()
+	return b.ReadSeeker.Read(p)
 }
 
 // recorder notes the errors that a retryer is asked about, because the SDK

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -88,7 +89,7 @@ var byCode = map[string]verdict{
 	"MovedPermanently":                   {objstore.ErrRefused, hintRegion},
 	"AuthorizationHeaderMalformed":       {objstore.ErrRefused, hintRegion},
 	"IllegalLocationConstraintException": {objstore.ErrRefused, hintRegion},
-	"NoSuchBucket":                       {objstore.ErrRefused, "there is no such bucket at this endpoint"},
+	"NoSuchBucket":                       {objstore.ErrRefused, hintBucket},
 	"InvalidBucketName":                  {objstore.ErrRefused, "the endpoint does not accept this bucket name"},
 	"SecondLevelDomainForbidden":         {objstore.ErrRefused, "this provider wants virtual-host addresses: path-style=false"},
 	"InvalidObjectState":                 {objstore.ErrRefused, "the object is archived: restore it first"},
@@ -119,6 +120,7 @@ const (
 	hintWeak        = "no usable strong ETag (proxy?): something between here and the store removes or weakens ETags"
 	hintMarker      = "it was deleted: its newest version is a delete marker"
 	hintNotS3       = "is the endpoint an S3 endpoint, and is there such a bucket?"
+	hintBucket      = "there is no such bucket at this endpoint: check the bucket's name, the endpoint and the region"
 	hintCertificate = "the certificate is not trusted (AWS_CA_BUNDLE names further authorities), or is not for this host name: a bucket's name in front of it needs a wildcard, path-style=true needs none"
 	hintUnsent      = "no request was sent: credentials, region or endpoint cannot be used. Keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (aws-profile=, AWS_PROFILE), or the machine's role"
 	hintNobody      = "nobody can be reached there: check the endpoint, the network and the name"
@@ -264,7 +266,33 @@ func replyOf(op string, match bool, err error) reply {
 }
 
 // errorOf makes the error of an operation. key is the key as the caller knows
-// it; a tells what is known of the way the request went.
+// it; a tells what is known of the way the request went. Where the place may be
+// the wrong one, the error names it.
+func (d *driver) errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error {
+	e := errorOf(op, key, match, err, a)
+	switch e.Hint {
+	case hintNobody, hintBucket, hintNotS3, hintCertificate:
+		e.Err = d.at(e.Err)
+	default:
+		if e.Status == 0 || errors.Is(e, objstore.ErrRefused) && e.Status/100 == 3 {
+			e.Err = d.at(e.Err)
+		}
+	}
+	return e
+}
+
+// at is an error with the bucket and the endpoint where it was met.
+func (d *driver) at(err error) error {
+	place := fmt.Sprintf("bucket %q", d.bucket)
+	switch region, isRegion := strings.CutPrefix(d.endpoint, "aws:"); {
+	case isRegion:
+		place += " of AWS, region " + region
+	case strings.Contains(d.endpoint, "://"):
+		place += " at " + d.endpoint
+	}
+	return fmt.Errorf("%s: %w", place, err)
+}
+
 func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error {
 	r, text := replyOf(op, match, err), textOf(err)
 	if r.status == 0 && a.last != nil && !errors.Is(err, a.last) {
@@ -288,10 +316,12 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 	switch {
 	case isCertificate(err): // no request without a handshake
 		v = verdict{objstore.ErrRefused, hintCertificate}
-	case r.status == 0 && r.writes() && isDial(err):
+	case r.status == 0 && isDial(err):
 		// Without a connection no byte was sent, and a PUT that was sent is never
 		// repeated below us.
-		v = verdict{objstore.ErrUnsent, hintNobody}
+		if v.hint = hintNobody; r.writes() {
+			v.class = objstore.ErrUnsent
+		}
 	case unsent:
 		v = verdict{objstore.ErrRefused, hintUnsent}
 		e.Code, e.Status = "", 0 // of whoever gives credentials, if of anybody

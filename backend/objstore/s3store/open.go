@@ -1,6 +1,7 @@
 package s3store
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,9 +22,10 @@ const (
 	readTries   = 10               // of a read; with the waits between them about a minute
 	dialTries   = 4                // of a connection for one read; nobody may be there
 	dialTimeout = 10 * time.Second // to connect
-	// A server that has the whole request answers within this, or the outcome
-	// is unknown.
-	replyTimeout = 60 * time.Second
+	// A server that has the whole request answers within this, or the same is
+	// sent again, and a body brings something. There is room for more than one try
+	// in the minute that a commit has.
+	replyTimeout = 20 * time.Second
 	idlePerHost  = 64 // connections kept: segments are read in parallel
 )
 
@@ -34,7 +36,11 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return New(client, c.Bucket, c.Prefix, c.Options)
+	s, err := New(client, c.Bucket, c.Prefix, c.Options)
+	if err == nil {
+		s.driver.silence = cmp.Or(c.ReplyTimeout, replyTimeout)
+	}
+	return s, err
 }
 
 // NewClient makes the client that Open uses, for callers that need one for
@@ -46,7 +52,7 @@ func NewClient(ctx context.Context, c Config) (*s3.Client, error) {
 	httpClient := awshttp.NewBuildableClient().
 		WithDialerOptions(func(d *net.Dialer) { d.Timeout = dialTimeout }).
 		WithTransportOptions(func(t *http.Transport) {
-			t.ResponseHeaderTimeout = replyTimeout
+			t.ResponseHeaderTimeout = cmp.Or(c.ReplyTimeout, replyTimeout)
 			t.MaxIdleConnsPerHost = idlePerHost
 		})
 	options := []func(*config.LoadOptions) error{

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	bodyTries  = 4        // of a Get whose body was cut
+	bodyTries  = 4        // of a Get whose body was cut, or not the store's
 	trustedLen = 64 << 20 // announced lengths up to this are allocated at once
 	emptyPages = 100      // in a row, before a List gives up
 )
@@ -51,7 +51,7 @@ func (d *driver) Get(ctx context.Context, key string, opt objstore.GetOptions) (
 		// What fails before the body is the SDK's to repeat.
 		try, again := 0, false
 		switch {
-		case errors.Is(err, errCut):
+		case errors.Is(err, errCut), errors.Is(err, errForeign):
 			try, again = cut, cut < bodyTries-1
 			cut++
 		case errors.Is(err, errTorn):
@@ -64,22 +64,24 @@ func (d *driver) Get(ctx context.Context, key string, opt objstore.GetOptions) (
 	}
 }
 
-// errCut marks a body that is not as long as announced.
-var errCut = errors.New("the body ended early")
-
 // get is one try of Get.
 func (d *driver) get(ctx context.Context, key string, in *s3.GetObjectInput, opt objstore.GetOptions) (objstore.Object, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	var out *s3.GetObjectOutput
 	a, err := d.try(opGet, d.repeat, func(o func(*s3.Options)) (err error) {
 		out, err = d.api.GetObject(ctx, in, o)
 		return err
 	})
 	if err != nil {
-		return objstore.Object{}, errorOf(opGet, key, false, err, a)
+		return objstore.Object{}, d.errorOf(opGet, key, false, err, a)
 	}
 	defer out.Body.Close()
 	fail := func(class, err error) (objstore.Object, error) {
 		return objstore.Object{}, &objstore.Error{Op: opGet, Key: key, Class: class, Err: err}
+	}
+	if class, hint, err := genuine(out); err != nil {
+		return objstore.Object{}, &objstore.Error{Op: opGet, Key: key, Class: class, Hint: hint, Err: d.at(err)}
 	}
 
 	info := d.info(key, 0, out.ETag, out.LastModified, out.Metadata, out.ResultMetadata)
@@ -114,10 +116,12 @@ func (d *driver) get(ctx context.Context, key string, in *s3.GetObjectInput, opt
 		return fail(objstore.ErrTooLarge, fmt.Errorf("%d bytes, the limit is %d", length, opt.Limit))
 	}
 
-	if n, err := io.CopyN(io.Discard, out.Body, skip); err != nil {
+	incoming := watch(ctx, out.Body, d.silence, cancel)
+	defer incoming.timer.Stop()
+	if n, err := io.CopyN(io.Discard, incoming, skip); err != nil {
 		return fail(objstore.ErrUndecided, fmt.Errorf("%w: %d of %d bytes skipped: %w", errCut, n, skip, err))
 	}
-	body, err := readBody(out.Body, length, opt.Limit)
+	body, err := readBody(incoming, length, opt.Limit)
 	if err != nil {
 		return fail(classOfBody(err), err)
 	}
@@ -198,7 +202,7 @@ func (d *driver) head(ctx context.Context, op, key string) (objstore.Info, error
 		return err
 	})
 	if err != nil {
-		e := errorOf(opHead, key, false, err, a)
+		e := d.errorOf(opHead, key, false, err, a)
 		e.Op = op
 		return objstore.Info{}, e
 	}
@@ -235,7 +239,7 @@ func (d *driver) List(ctx context.Context, prefix, after string) iter.Seq2[objst
 				return err
 			})
 			if err != nil {
-				yield(objstore.Info{}, errorOf(opList, prefix, false, err, a))
+				yield(objstore.Info{}, d.errorOf(opList, prefix, false, err, a))
 				return
 			}
 			fail := func(format string, args ...any) {

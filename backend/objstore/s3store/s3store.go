@@ -14,6 +14,7 @@ import (
 	"reflect"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -116,7 +117,7 @@ func New(client API, bucket, prefix string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("s3store: %w", err)
 	}
-	d := &driver{api: client, bucket: bucket, prefix: prefix, opt: opt, sleep: pause}
+	d := &driver{api: client, bucket: bucket, prefix: prefix, opt: opt, sleep: pause, silence: replyTimeout}
 	if o, ok := client.(interface{ Options() s3.Options }); ok {
 		o := o.Options()
 		d.endpoint, d.aws = endpointOf(o)
@@ -170,6 +171,15 @@ func (s *Store) Copy(ctx context.Context, src, dst string) (objstore.Info, error
 	return s.Store.(objstore.Copier).Copy(ctx, src, dst)
 }
 
+// Disprove makes the store, and all others of its endpoint and bucket that have
+// to be proved, refuse writes of this process from now on. check.Race calls it
+// where it finds a reason.
+func (s *Store) Disprove(why error) {
+	if g, ok := s.Store.(interface{ Disprove(why error) }); ok {
+		g.Disprove(why)
+	}
+}
+
 // Profile is the profile that the store was given.
 func (s *Store) Profile() check.Profile { return s.profile }
 
@@ -193,6 +203,7 @@ type driver struct {
 	aws      bool
 	opt      Options
 	sleep    func(ctx context.Context, try int) error // between tries of a body
+	silence  time.Duration                            // of a body, before it is fetched again
 	tags     tags
 
 	credentials interface{ Invalidate() } // nil if they cannot be refreshed

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,6 +63,19 @@ func start(t *testing.T, script func(n int, w http.ResponseWriter, r *http.Reque
 		n := len(s.seen)
 		s.mu.Unlock()
 		script(n, w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// startUnread starts a server whose script reads bodies by itself, and whose
+// requests are not kept.
+func startUnread(t *testing.T, script func(n int, w http.ResponseWriter, r *http.Request)) *server {
+	t.Helper()
+	s := &server{}
+	var n atomic.Int64
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		script(int(n.Add(1)), w, r)
 	}))
 	t.Cleanup(s.Close)
 	return s

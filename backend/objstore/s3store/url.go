@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
 
@@ -42,6 +43,10 @@ type Config struct {
 	// AWSProfile is a profile of the AWS configuration files. (Options.Profile
 	// is another thing: the profile of the store.)
 	AWSProfile string
+	// ReplyTimeout is how long a server may be silent, from the end of a request to
+	// its answer, and between two pieces of a body, before the same is asked again.
+	// 0 means 20 s. A client of LoadOptions has a time-out of its own for answers.
+	ReplyTimeout time.Duration
 	Options
 	// LoadOptions are applied last when the AWS configuration is loaded, for
 	// what has no field here: an HTTP client, a credentials provider.

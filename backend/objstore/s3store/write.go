@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/check"
 )
 
 // Put implements objstore.Store: one request, with one exception. A request
@@ -70,13 +72,21 @@ func (d *driver) Put(ctx context.Context, key string, body []byte, cond objstore
 	}
 
 	var out *s3.PutObjectOutput
+	hold := check.Hold(ctx)
 	a, err := d.try(opPut, d.once, func(o func(*s3.Options)) (err error) {
+		if hold != nil {
+			in.Body = bytes.NewReader(body)
+			if out, err = d.api.PutObject(ctx, in, o, meeting(hold)); replyOf(opPut, false, err).status != http.StatusExpectationFailed {
+				return err
+			}
+			hold = nil // a server that cannot ask for a body; nothing was written
+		}
 		in.Body = bytes.NewReader(body)
 		out, err = d.api.PutObject(ctx, in, o)
 		return err
 	})
 	if err != nil {
-		return objstore.Info{}, errorOf(opPut, key, !cond.Absent(), err, a)
+		return objstore.Info{}, d.errorOf(opPut, key, !cond.Absent(), err, a)
 	}
 	d.tags.learn(key, body, known, out.ETag)
 	return d.info(key, int64(len(body)), out.ETag, nil, nil, out.ResultMetadata), nil
@@ -94,7 +104,7 @@ func (d *driver) Delete(ctx context.Context, key string) error {
 	if err == nil {
 		return nil
 	}
-	e := errorOf(opDelete, key, false, err, a)
+	e := d.errorOf(opDelete, key, false, err, a)
 	if errors.Is(e, objstore.ErrNotExist) {
 		return nil // S3 says 204 to that, some servers 404
 	}
@@ -134,7 +144,7 @@ func (d *driver) Copy(ctx context.Context, src, dst string) (objstore.Info, erro
 		return err
 	})
 	if err != nil {
-		e := errorOf(opCopy, dst, false, err, a)
+		e := d.errorOf(opCopy, dst, false, err, a)
 		if errors.Is(e, objstore.ErrNotExist) {
 			e.Key = src
 		}

@@ -1,0 +1,108 @@
+package s3store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/smithy-go/middleware"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
+
+	"github.com/s3log/s3log/backend/objstore"
+)
+
+// What comes back may hang, never end, or not be the store's at all.
+
+var (
+	// errCut marks a body that is not as long as announced, or stopped coming.
+	errCut = errors.New("the body ended early")
+	// errForeign marks a reply of 200 that no S3 server gives: the page of a proxy,
+	// or of a portal that wants somebody to log in.
+	errForeign = errors.New("this is no reply of an S3 server")
+)
+
+const (
+	hintForeign = "a proxy or a portal answers in the store's place: check the endpoint and the network"
+	hintEncoded = "something between here and the store changes bodies on their way: go past it"
+)
+
+// watched is a body that ends with an error when it has brought nothing for a
+// while, also where its reader would wait for ever.
+type watched struct {
+	io.Reader
+	silence time.Duration
+	timer   *time.Timer
+	ctx     context.Context
+}
+
+// watch makes the body of a request watched: cancel is what ends the request.
+func watch(ctx context.Context, body io.Reader, silence time.Duration, cancel context.CancelCauseFunc) *watched {
+	err := fmt.Errorf("nothing came for %v", silence)
+	return &watched{body, silence, time.AfterFunc(silence, func() { cancel(err) }), ctx}
+}
+
+func (w *watched) Read(p []byte) (int, error) {
+	n, err := w.Reader.Read(p)
+	if n > 0 {
+		w.timer.Reset(w.silence)
+	}
+	if cause := context.Cause(w.ctx); err != nil && cause != nil && !errors.Is(err, io.EOF) && !isContext(cause) {
+		err = cause // not "context canceled": nobody has given up
+	}
+	return n, err
+}
+
+// genuine reports why a reply of 200 to a Get cannot be the object: without an
+// ETag, which S3 always gives, and of a kind, or of no length, that no object of
+// ours has.
+func genuine(out *s3.GetObjectOutput) (class error, hint string, err error) {
+	kind, _, _ := strings.Cut(aws.ToString(out.ContentType), ";")
+	page := strings.HasSuffix(kind, "/html") || strings.HasSuffix(kind, "/xml") || out.ContentLength != nil && *out.ContentLength == 0
+	if aws.ToString(out.ETag) == "" && page {
+		return objstore.ErrUndecided, hintForeign, fmt.Errorf("%w: no ETag, content type %q", errForeign, kind)
+	}
+	switch encoding := aws.ToString(out.ContentEncoding); encoding {
+	case "", "identity", "aws-chunked":
+		return nil, "", nil
+	default:
+		return objstore.ErrUnsupported, hintEncoded, fmt.Errorf("the body came with Content-Encoding %q, which it was not stored with", encoding)
+	}
+}
+
+// Bodies that the SDK reads by itself have no business to be longer.
+const (
+	maxListBody  = 64 << 20 // 1,000 keys
+	maxReplyBody = 1 << 20  // errors, and replies to writes
+)
+
+// boundBodies ends the bodies of replies before they fill the memory. Those of
+// objects are bounded by whoever asked for one.
+func boundBodies(stack *middleware.Stack) error {
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("s3log:Bound", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+		out, metadata, err := next.HandleDeserialize(ctx, in)
+		resp, ok := out.RawResponse.(*smithyhttp.Response)
+		if !ok || resp.Body == nil {
+			return out, metadata, err
+		}
+		limit := int64(maxReplyBody)
+		if ok := resp.StatusCode < http.StatusMultipleChoices; ok {
+			switch middleware.GetOperationName(ctx) {
+			case "GetObject":
+				return out, metadata, err
+			case "ListObjectsV2":
+				limit = maxListBody
+			}
+		}
+		resp.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(resp.Body, limit), resp.Body}
+		return out, metadata, err
+	}), middleware.After)
+}
