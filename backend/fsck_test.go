@@ -342,7 +342,6 @@ func TestFsckBesideOthers(t *testing.T) {
 			takeOver(t, mem, "log", "x", newClaims())
 			fold(t, mem, "log")
 		},
-		"dropped": func(t *testing.T, mem *memstore.Store) { dropLog(mem, "log") },
 	} {
 		for n := 1; n <= 3; n++ {
 			for _, after := range []bool{false, true} {
