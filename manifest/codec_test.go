@@ -261,3 +261,14 @@ func TestCheckLog(t *testing.T) {
 		t.Errorf("manifest of another log: %v; want ErrCorrupt that names both", err)
 	}
 }
+
+func TestCommonPrefix(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 0}, {"ab", "ab", 2}, {"ab", "abc", 2}, {"abd", "abc", 2}, {"x", "abc", 0}} {
+		if got := commonPrefix([]byte(tc.a), []byte(tc.b)); got != tc.want {
+			t.Errorf("%q and %q: %d, not %d", tc.a, tc.b, got, tc.want)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,6 +59,11 @@ func lost(class error) putReply {
 		_, _ = put()
 		return objstore.Info{}, failure(class)
 	}
+}
+
+// cut is what a driver says when nobody waits any longer.
+func cut(func() (objstore.Info, error)) (objstore.Info, error) {
+	return objstore.Info{}, &objstore.Error{Op: "Put", Key: "k", Class: objstore.ErrUndecided, Err: context.Canceled}
 }
 
 // versionless does it and gives no version.
@@ -168,6 +174,7 @@ func TestCommitReplies(t *testing.T) {
 		{name: "done, without a version, and a read that fails in passing", puts: fixed(versionless), gets: []getReply{getSays(objstore.ErrUndecided)}, sent: 1},
 		{name: "lost reply", puts: fixed(lost(objstore.ErrUndecided)), sent: 2},
 		{name: "no reply", puts: fixed(undecided), sent: 2},
+		{name: "no reply, twice", puts: fixed(undecided, cut), sent: 3},
 		{name: "throttled", puts: fixed(says(objstore.ErrThrottled)), sent: 2},
 		{name: "conflict", puts: fixed(conflict, conflict), sent: 3},
 		{name: "a copy was answered", puts: fixed(lost(objstore.ErrPrecondition)), sent: 1},
@@ -345,12 +352,13 @@ func TestPutSegment(t *testing.T) {
 		name string
 		puts []putReply
 		gets []getReply
-		ends bool // the time ends with the first reply
+		ends bool // the time ends with the last of puts
 		want error
 		says string
 	}{
 		{name: "done"},
 		{name: "lost reply", puts: []putReply{lost(objstore.ErrUndecided)}},
+		{name: "no reply, twice", puts: []putReply{says(objstore.ErrUndecided), says(objstore.ErrThrottled)}},
 		{name: "a copy was answered", puts: []putReply{lost(objstore.ErrPrecondition)}},
 		{name: "the same, and a read that fails in passing", puts: []putReply{lost(objstore.ErrPrecondition)}, gets: []getReply{getSays(objstore.ErrUndecided)}},
 		{name: "another object is there", puts: []putReply{says(objstore.ErrPrecondition)}, gets: []getReply{reads("another", nil)}, want: objstore.ErrPrecondition, says: "another object"},
@@ -358,6 +366,7 @@ func TestPutSegment(t *testing.T) {
 		{name: "nobody may look", puts: []putReply{says(objstore.ErrPrecondition)}, gets: []getReply{getSays(objstore.ErrDenied)}, want: ErrDenied, says: "reading back"},
 		{name: "conflict", puts: []putReply{says(objstore.ErrConflict)}},
 		{name: "denied", puts: []putReply{says(objstore.ErrDenied)}, want: ErrDenied},
+		{name: "the time ends within the second try", puts: []putReply{says(objstore.ErrThrottled), cut}, ends: true, want: context.Canceled, says: "throttled"},
 		{name: "no reply, and the time ends", puts: []putReply{says(objstore.ErrUndecided)}, ends: true, want: context.Canceled, says: "last reply"},
 		{name: "cannot be read back, and the time ends", puts: []putReply{says(objstore.ErrPrecondition)}, gets: []getReply{getSays(objstore.ErrUndecided)}, ends: true, want: objstore.ErrUndecided, says: "reading back"},
 	} {
@@ -368,12 +377,12 @@ func TestPutSegment(t *testing.T) {
 			s := &scripted{Store: st, puts: tc.puts, gets: tc.gets}
 			opt := quick
 			if tc.ends {
-				opt = Options{}
-				first := s.puts[0]
-				s.puts = []putReply{func(put func() (objstore.Info, error)) (objstore.Info, error) {
+				opt = Options{} // waits long enough for the end to come first
+				last := s.puts[len(s.puts)-1]
+				s.puts = append(slices.Clone(s.puts[:len(s.puts)-1]), func(put func() (objstore.Info, error)) (objstore.Info, error) {
 					cancel()
-					return first(put)
-				}}
+					return last(put)
+				})
 			}
 			err := PutSegment(ctx, s, theLog, name, body, opt)
 			if !errors.Is(err, tc.want) || err != nil && (!strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), SegmentKey(theLog, name))) {

@@ -209,3 +209,30 @@ func TestParseMetadata(t *testing.T) {
 		}
 	}
 }
+
+// TestMetadata: what a commit leaves beside its manifest is what a listing reads.
+func TestMetadata(t *testing.T) {
+	store := memstore.New(t)
+	seven := int64(7)
+	for _, activity := range []*int64{nil, &seven} {
+		id := fmt.Sprint("log", activity != nil)
+		_, err := manifest.Commit(t.Context(), store, manifest.Head{}, func(context.Context, manifest.Head) (*manifest.Proposal, error) {
+			d, err := manifest.Create(nil, manifest.NewWriter("", ""), manifest.Birth{Log: id, Origin: manifest.Origin{Kind: manifest.KindFresh}, Activity: activity}, 1)
+			if err != nil {
+				return nil, err
+			}
+			return d.Finish()
+		}, manifest.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := store.Head(t.Context(), manifest.Key(id))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := manifest.ParseMetadata(info.Metadata)
+		if diff := cmp.Diff(manifest.Summary{State: manifest.StateOpen, Activity: activity}, got); !ok || diff != "" {
+			t.Errorf("%v: %v (-want +got)\n%s", info.Metadata, ok, diff)
+		}
+	}
+}

@@ -92,6 +92,17 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+func TestVerdictString(t *testing.T) {
+	want := []string{"unknown", "unmoved", "committed", "committed, then fenced", "fenced", "rebase", "start over", "deleted", "gone"}
+	var got []string
+	for v := Unknown; v <= Gone; v++ {
+		got = append(got, v.String())
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 func TestLookupKey(t *testing.T) {
 	r := &Record{Keys: []KeyEntry{{Key: "a", Digest: "1", First: 3}, {Key: "b", Digest: "2", First: 5}}}
 	for _, tc := range []struct {
