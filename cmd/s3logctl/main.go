@@ -107,7 +107,7 @@ embedded store in the user's data directory.`,
 		newResumeCommand(g), newForkCommand(g), newReplayCommand(g),
 		newImportCommand(g), newExportCommand(g),
 		newDecideCommand(g), newFoldCommand(g), newRmCommand(g), newGcCommand(g), newDemoCommand(g),
-		newGenerateCommand(g), newVersionCommand(g),
+		newGenerateCommand(g), newBenchCommand(g), newVersionCommand(g),
 	)
 	addCompletionCommand(root)
 	return root

@@ -43,8 +43,12 @@ func newRequestReport(c tracestore.Counts) requestReport {
 
 // cost is the price of requests in US dollars, without an exponent.
 func cost(c tracestore.Counts) json.Number {
-	nano := priceWrite*(c.Put+c.List+c.Copy) + priceRead*(c.Get+c.Head)
-	return json.Number(strconv.FormatFloat(float64(nano)/1e9, 'f', -1, 64))
+	return json.Number(strconv.FormatFloat(float64(nanoUSD(c))/1e9, 'f', -1, 64))
+}
+
+// nanoUSD is the price in billionths of a US dollar.
+func nanoUSD(c tracestore.Counts) int64 {
+	return priceWrite*(c.Put+c.List+c.Copy) + priceRead*(c.Get+c.Head)
 }
 
 // reportRequests prints the report, whatever the command came to.

@@ -10,6 +10,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -135,7 +136,14 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 	stop := watchHeap(&r.result.Heap)
 	err := do(r, ctx)
 	stop()
-	if err != nil {
+	switch {
+	case err == nil:
+	case ctx.Err() != nil:
+		return Result{}, fmt.Errorf("%s: %w", s, context.Cause(ctx))
+	case errors.Is(err, backend.ErrOutcomeUnknown):
+		// A token settles nothing here: the log goes with the namespace.
+		return Result{}, fmt.Errorf("%s: %w: %s", s, objstore.ErrUndecided, err.Error())
+	default:
 		return Result{}, fmt.Errorf("%s: %w", s, err)
 	}
 	r.result.Counts = r.counted.Counts().Sub(r.base)

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/delaystore"
 	"github.com/s3log/s3log/backend/objstore/faultstore"
@@ -217,7 +218,7 @@ func TestInterrupted(t *testing.T) {
 			}
 			mem := memstore.New(t)
 			b := New(mem, opt)
-			if _, err := b.Run(ctx, s); !errors.Is(err, stopped) && !errors.Is(err, context.Canceled) {
+			if _, err := b.Run(ctx, s); !errors.Is(err, stopped) || errors.Is(err, backend.ErrOutcomeUnknown) {
 				t.Errorf("error %v", err)
 			}
 			keys := left(t, mem)
@@ -229,6 +230,19 @@ func TestInterrupted(t *testing.T) {
 				t.Errorf("%q came later", keys)
 			}
 		})
+	}
+}
+
+// What a store that does not answer leaves open concerns nobody: no token.
+func TestNoAnswer(t *testing.T) {
+	opt := small()
+	opt.Backend.CommitTimeout = 50 * time.Millisecond
+	opt.Slow = func(s objstore.Store) objstore.Store {
+		return faultstore.New(s, faultstore.Rule{Match: faultstore.Puts("manifests/"), Fault: faultstore.LostReply()})
+	}
+	_, err := New(memstore.New(t), opt).Run(t.Context(), Append)
+	if !errors.Is(err, objstore.ErrUndecided) || errors.Is(err, backend.ErrOutcomeUnknown) || backend.Token(err) != "" {
+		t.Errorf("error %v", err)
 	}
 }
 
