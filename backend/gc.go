@@ -111,7 +111,7 @@ func (g *GCLog) Removed() (objects int, bytes int64) {
 //
 // It costs one LIST per thousand segments, one GET per log that has any, one PUT
 // per log where a barrier is needed, and the removals, a few at a time. Without
-// garbage nothing is written. Memory is that of the list of one log.
+// garbage nothing is written. Memory is that of the lists of a few logs.
 //
 // It yields what it found and did per log, in the order of the keys. What goes
 // wrong with one log is in GCLog.Err and does not end the rest; an error is
@@ -150,19 +150,41 @@ func (c *collector) run(ctx context.Context, yield func(GCLog) bool) error {
 	if c.opt.Log != "" {
 		return c.one(ctx, yield)
 	}
+	var batch []*group
 	for g, err := range c.groups(ctx, manifest.SegmentTree) {
 		if err != nil {
+			return errors.Join(c.all(ctx, batch, yield), err)
+		}
+		if batch = append(batch, g); len(batch) < headsAhead {
+			continue
+		}
+		if err := c.all(ctx, batch, yield); err != nil {
 			return err
 		}
-		head, err := c.read(ctx, g)
-		if !yield(c.collect(ctx, g, head, err)) {
-			return errEnough
-		}
-		if err := ctx.Err(); err != nil {
-			return context.Cause(ctx)
-		}
+		batch = batch[:0]
+	}
+	if err := c.all(ctx, batch, yield); err != nil {
+		return err
 	}
 	return c.probes(ctx, yield)
+}
+
+// all collects some logs, one after the other. Their manifests are read a few at
+// a time.
+func (c *collector) all(ctx context.Context, batch []*group, yield func(GCLog) bool) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	heads := prefetch(ctx, batch, headsAhead, c.read)
+	for i, g := range batch {
+		got := take(ctx, heads[i])
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if !yield(c.collect(ctx, g, got.value, got.err)) {
+			return errEnough
+		}
+	}
+	return context.Cause(ctx)
 }
 
 // one collects a single log.

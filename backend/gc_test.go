@@ -82,7 +82,7 @@ func TestCollectsALog(t *testing.T) {
 		grow(t, l, 0, 20)
 		lost := orphan(t, mem, "log", 1)
 		before := read(t, b.Reader, "log", 0)
-		rec := recordOf(t, mem, "log")
+		rec := record(t, mem, "log")
 		if len(rec.Retired) < 4 || len(rec.Segments) < 1 {
 			t.Fatalf("%d segments, %d retired", len(rec.Segments), len(rec.Retired))
 		}
@@ -115,7 +115,7 @@ func TestCollectsALog(t *testing.T) {
 		if c := store.Counts().Sub(was); c.Put != 1 || c.Get != 1 || int(c.Delete) != len(rec.Retired)+1 {
 			t.Errorf("%+v", c)
 		}
-		after := recordOf(t, mem, "log")
+		after := record(t, mem, "log")
 		if after.Epoch != 2 || len(after.Retired) != 0 || *after.Owner != *rec.Owner || after.Next != rec.Next || after.Content.Tree.Root != rec.Content.Tree.Root {
 			t.Errorf("%+v", after)
 		}
@@ -216,30 +216,21 @@ func TestCollectsAnIDWithoutALog(t *testing.T) {
 		if len(all) != 1 || !all[0].Void || all[0].State != manifest.StateVoid || fates(all)[first] != manifest.FateStale {
 			t.Fatalf("%+v", all)
 		}
-		if got := keys(mem, ""); len(got) != 1 || recordOf(t, mem, "no log/yet").Epoch != 2 {
+		if got := keys(mem, ""); len(got) != 1 || record(t, mem, "no log/yet").Epoch != 2 {
 			t.Fatalf("%q", got)
 		}
 		orphan(t, mem, "no log/yet", 2)
 		orphan(t, mem, "no log/yet", 3)
 		time.Sleep(day + time.Second)
 		collect(t, mem, backend.GCOptions{})
-		if got, v := keys(mem, ""), recordOf(t, mem, "no log/yet"); len(got) != 1 || v.Epoch != 4 || v.Revision != 2 {
+		if got, v := keys(mem, ""), record(t, mem, "no log/yet"); len(got) != 1 || v.Epoch != 4 || v.Revision != 2 {
 			t.Fatalf("%q, %+v", got, v)
 		}
 		l := create(t, b, "no log/yet")
 		appendOne(t, l, event(0))
-		if v := recordOf(t, mem, "no log/yet"); v.Epoch != 5 || v.State != manifest.StateOpen {
+		if v := record(t, mem, "no log/yet"); v.Epoch != 5 || v.State != manifest.StateOpen {
 			t.Errorf("%+v", v)
 		}
 		closeLog(t, l)
 	})
-}
-
-func recordOf(t testing.TB, st objstore.Reader, id string) *manifest.Record {
-	t.Helper()
-	head, err := manifest.Load(t.Context(), st, id, manifest.LoadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return head.Record
 }
