@@ -173,7 +173,7 @@ func runBench(ctx context.Context, g *globals, f benchFlags) error {
 	}
 	b := bench.New(store, f.opt)
 	begin := time.Now()
-	end := benchEnd{Namespace: b.Prefix(), Kept: f.keep, Rate: f.rate}
+	end := benchEnd{Namespace: b.Prefix(), Kept: f.keep, Rate: b.Rate().PerSecond}
 	if latency.Median > 0 {
 		end.Latency = &benchLatency{milliseconds(latency.Median), milliseconds(latency.P99)}
 	}

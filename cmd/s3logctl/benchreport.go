@@ -136,7 +136,7 @@ type benchEnd struct {
 	Kept      bool          `json:"kept"`
 	Removed   int           `json:"removed"`
 	Latency   *benchLatency `json:"latency"` // null: none was added
-	Rate      float64       `json:"rate"`    // 0: as the store likes
+	Rate      float64       `json:"rate"`    // writes a second and key that s3log keeps to; 0: no limit is known
 	Seconds   float64       `json:"seconds"`
 }
 
@@ -151,7 +151,7 @@ func (e benchEnd) text(w io.Writer) {
 		fmt.Fprintf(w, ", with %v ms (99 of 100: %v ms) added to each request", e.Latency.Median, e.Latency.P99)
 	}
 	if e.Rate > 0 {
-		fmt.Fprintf(w, ", with %v writes a second and key", e.Rate)
+		fmt.Fprintf(w, ", with at most %v writes a second and key", e.Rate)
 	}
 	if e.Kept {
 		fmt.Fprintf(w, "; each scenario's store is kept below %s.\n", e.Namespace)

@@ -122,6 +122,10 @@ func New(store objstore.Store, opt Options) *Bench {
 // goes on with its name and a slash.
 func (b *Bench) Prefix() string { return b.prefix }
 
+// Rate is what one key is known to take of what is measured; s3log keeps to it,
+// and so commits no faster.
+func (b *Bench) Rate() objstore.Rate { return objstore.RateOf(b.opt.Slow(b.store)) }
+
 // Run runs one scenario. When it returns, also after ctx has ended, no write of it
 // is under way any more, unless the store does not answer for a minute.
 func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {

@@ -15,6 +15,9 @@ type within struct {
 	prefix string
 }
 
+// Unwrap returns the whole store.
+func (w *within) Unwrap() objstore.Store { return w.inner }
+
 // cut makes what the store says about one of its objects what is said here.
 func (w *within) cut(info objstore.Info) objstore.Info {
 	info.Key = strings.TrimPrefix(info.Key, w.prefix)

@@ -61,7 +61,8 @@ type Options struct {
 	Seed uint64
 	// WritesPerSecond, unless 0, is how many Puts and Copies one key takes: 1 on
 	// R2 and on Google Cloud Storage. As many may come at once after a pause, at
-	// least one; what comes beyond that is ErrThrottled and has no effect.
+	// least one; what comes beyond that is ErrThrottled and has no effect. The store
+	// says so to whoever asks (Rate).
 	WritesPerSecond float64
 }
 
@@ -85,6 +86,7 @@ type Store struct {
 var (
 	_ objstore.Store  = (*Store)(nil)
 	_ objstore.Copier = (*Store)(nil)
+	_ objstore.Rated  = (*Store)(nil)
 )
 
 // New decorates inner.
@@ -98,6 +100,15 @@ func New(inner objstore.Store, opt Options) *Store {
 
 // Unwrap returns the inner store.
 func (s *Store) Unwrap() objstore.Store { return s.inner }
+
+// Rate implements objstore.Rated: what one key takes, where Options say so, else
+// what the inner store says.
+func (s *Store) Rate() objstore.Rate {
+	if s.meter.rate > 0 {
+		return objstore.Rate{PerSecond: s.meter.rate, Burst: int(s.meter.most)}
+	}
+	return objstore.RateOf(s.inner)
+}
 
 // draw is the round trip of the next request of a kind.
 func (s *Store) draw(op string) time.Duration {

@@ -242,6 +242,23 @@ func TestWritesPerSecond(t *testing.T) {
 	}
 }
 
+// It says what a key takes, by itself or as the store behind it.
+func TestRate(t *testing.T) {
+	mem := memstore.New(t)
+	for _, tt := range []struct {
+		rate float64
+		want objstore.Rate
+	}{{0, objstore.Rate{}}, {1, objstore.Rate{PerSecond: 1, Burst: 1}}, {0.5, objstore.Rate{PerSecond: 0.5, Burst: 1}}, {15, objstore.Rate{PerSecond: 15, Burst: 15}}} {
+		s := New(mem, Options{WritesPerSecond: tt.rate})
+		if got := objstore.RateOf(s); got != tt.want {
+			t.Errorf("%v: %+v", tt.rate, got)
+		}
+		if got := objstore.RateOf(New(s, Options{})); got != tt.want {
+			t.Errorf("%v, behind another: %+v", tt.rate, got)
+		}
+	}
+}
+
 // What is remembered about keys stays small, and no key gets more than its rate
 // by that.
 func TestManyKeys(t *testing.T) {
