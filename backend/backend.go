@@ -158,13 +158,17 @@ type Decision struct {
 // settle it, it takes the log over (generation kind "decide", released at once),
 // or puts a void in the place of a create; it writes nothing where the log has
 // moved on. A keyed append that was committed by a repetition counts as
-// committed, with that receipt. The error is ErrOutcomeUnknown where more than
-// 64 takeovers have passed since and nobody can tell any more.
+// committed, with that receipt. It is tried for Options.CommitTimeout; what could
+// not be settled then can be asked again with the same token. The error is
+// ErrOutcomeUnknown, too, where more than 64 takeovers have passed since and
+// nobody can tell any more.
 func (b *Backend) Decide(ctx context.Context, token string) (Decision, error) {
 	in, err := manifest.ParseToken(token)
 	if err != nil {
 		return Decision{}, &OpError{Op: "decide", Seq: -1, Err: err, Hint: "pass the token exactly as it was printed"}
 	}
+	ctx, cancel := context.WithTimeout(ctx, b.opt.CommitTimeout)
+	defer cancel()
 	set, err := manifest.Settle(ctx, b.store, in, b.writer(), b.commitOptions())
 	if err != nil {
 		if errors.Is(err, ErrOutcomeUnknown) {
@@ -192,7 +196,8 @@ func (b *Backend) Decide(ctx context.Context, token string) (Decision, error) {
 		return d, &OpError{Op: "decide", Log: in.Log, Seq: in.First, Err: fmt.Errorf("%w: the log has moved on too far to tell", ErrOutcomeUnknown),
 			Hint: "look for the events themselves (`s3logctl cat --from SEQ`)"}
 	case manifest.Gone:
-		return d, &OpError{Op: "decide", Log: in.Log, Seq: -1, Err: fmt.Errorf("%w: its manifest was removed", ErrNotFound)}
+		return d, &OpError{Op: "decide", Log: in.Log, Key: manifest.Key(in.Log), Seq: -1, Err: fmt.Errorf("%w: its manifest was removed", ErrNotFound),
+			Hint: "nothing can be appended to it; look for older versions of the object"}
 	}
 	return d, nil
 }

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -68,7 +69,11 @@ func opError(op, id string, err error) error {
 			return err
 		}
 	}
-	return &OpError{Op: op, Log: id, Seq: -1, Err: err, Hint: hint(err)}
+	key := ""
+	if _, ok := isCommitError(err); ok {
+		key = manifest.Key(id)
+	}
+	return &OpError{Op: op, Log: id, Key: key, Seq: -1, Err: err, Hint: hint(err)}
 }
 
 // hint says what the person who reads the error can do.
@@ -104,6 +109,10 @@ var hints = []struct {
 	{ErrReadOnly, "open the store for writing"},
 	{ErrDenied, "check the credentials and the bucket's policies"},
 	{ErrCorrupt, "`s3logctl verify` names everything that is damaged; restore the object from a backup or an older version"},
+	{objstore.ErrConflict, "nothing was written: another request for the same object was under way; try again"},
+	{objstore.ErrThrottled, "the store asks for fewer requests: try again later"},
+	{objstore.ErrUndecided, "the store, or the way to it, failed in passing: try again"},
+	{context.DeadlineExceeded, "it took too long: try again, with more time"},
 }
 
 func argError(op, id, format string, args ...any) error {

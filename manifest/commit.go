@@ -119,8 +119,8 @@ func run(ctx context.Context, st objstore.Store, a *attempt, opt Options, res *R
 		}
 		switch act {
 		case actSend, actWaitSend:
-			if err := ctx.Err(); err != nil {
-				return a.giveUp(err)
+			if ctx.Err() != nil {
+				return a.giveUp(context.Cause(ctx))
 			}
 			res.Attempts++
 			info, err := st.Put(ctx, a.key, a.p.Body, a.cond, objstore.PutOptions{Metadata: a.p.Record.metadata(), ContentType: "application/json"})
@@ -143,6 +143,9 @@ func run(ctx context.Context, st objstore.Store, a *attempt, opt Options, res *R
 		}
 	}
 }
+
+// errNoVersion is a reply of success without the version of what was written.
+var errNoVersion = fmt.Errorf("%w: success, without a version of what was written (a proxy that answers in the store's place?)", objstore.ErrUndecided)
 
 // action is what an attempt wants done next.
 type action uint8
@@ -186,7 +189,7 @@ type attempt struct {
 
 func newAttempt(p *Proposal, base Head) *attempt {
 	cond := objstore.IfAbsent()
-	if base.Record != nil {
+	if base.Record != nil || !base.Version.IsZero() { // or an object that is no manifest
 		cond = objstore.IfVersion(base.Version)
 	}
 	return &attempt{p: p, base: base, key: Key(p.Record.Log), cond: cond}
@@ -198,7 +201,13 @@ func (a *attempt) replied(v objstore.Version, err error) action {
 	switch objstore.Classify(err) {
 	case objstore.Applied:
 		if v.IsZero() {
-			return actRead // it is ours, but only a read yields its version
+			// It is ours, but only a read yields its version. And only a read shows that
+			// it was the store who said so.
+			if a.undecided == nil {
+				a.undecided = errNoVersion
+			}
+			a.last = errNoVersion
+			return actRead
 		}
 		return a.done(outcome{head: Head{Record: a.p.Record, Version: v}, verdict: Committed})
 	case objstore.Precondition:

@@ -23,7 +23,19 @@ func PutSegment(ctx context.Context, st objstore.Store, id string, name Name, bo
 		}
 		switch objstore.Classify(err) {
 		case objstore.Applied:
-			return nil
+			if !info.Version.IsZero() {
+				return nil
+			}
+			// Whoever stores something says which version that is. A proxy that answers
+			// in the store's place does not, and then nothing was stored.
+			err = sameSegment(ctx, st, id, key, body)
+			if !errors.Is(err, objstore.ErrNotExist) && !errors.Is(err, objstore.ErrUndecided) {
+				return err
+			}
+			last = fmt.Errorf("%w, and then: %w", errNoVersion, err)
+			if werr := wait.sleep(ctx); werr != nil {
+				return uploadError(id, key, fmt.Errorf("%w (last reply: %w)", werr, last))
+			}
 		case objstore.Precondition:
 			// Our own copy, sent earlier by us or repeated below us; nothing else
 			// can carry this nonce. Read it rather than believe that.
