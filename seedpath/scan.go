@@ -84,9 +84,7 @@ func member(object jsontext.Value, name string) (found jsontext.Value, ok bool) 
 	if dec.PeekKind() != '{' {
 		return nil, false
 	}
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, false
-	}
+	_, _ = dec.ReadToken() // the brace just seen
 	for dec.PeekKind() != '}' {
 		key, err := dec.ReadToken()
 		if err != nil {

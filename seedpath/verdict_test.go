@@ -175,3 +175,15 @@ func TestPairs(t *testing.T) {
 		t.Errorf("%d pairs", len(seedpath.Pairs))
 	}
 }
+
+// TestScanOfBrokenData: data that ends, or goes wrong, before it says an id pairs
+// with nothing. No stored event is like that.
+func TestScanOfBrokenData(t *testing.T) {
+	for _, data := range []string{``, `{`, `{"id"`, `{"id":`, `{"id":]}`, `{"id":"a","x":}`, `[]`} {
+		s := seedpath.NewScan(seedpath.Pair{Open: "a/start", Close: "a/end", ID: "id"})
+		s.Add(segment.Event{Type: "a/start", Seq: 3, Data: []byte(data)})
+		if open := s.Unmatched(); len(open) != 0 || s.WithoutID() != 1 {
+			t.Errorf("%s: unmatched %v, %d without an id", data, open, s.WithoutID())
+		}
+	}
+}

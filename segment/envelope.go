@@ -134,9 +134,7 @@ func (env *envelope) read(r *jsonReader, text []byte) *EventError {
 		}
 		return invalid("", "not a JSON object")
 	}
-	if _, err := r.dec.ReadToken(); err != nil {
-		return notJSON(text, err)
-	}
+	_, _ = r.dec.ReadToken() // the brace just seen
 	var seen member
 	for r.dec.PeekKind() != '}' {
 		literal, err := r.dec.ReadValue()
@@ -159,9 +157,7 @@ func (env *envelope) read(r *jsonReader, text []byte) *EventError {
 			return reason
 		}
 	}
-	if _, err := r.dec.ReadToken(); err != nil {
-		return notJSON(text, err)
-	}
+	_, _ = r.dec.ReadToken() // the brace just seen; else the end below is not that of the line
 	if end := int(r.dec.InputOffset()); end != len(text) {
 		return invalid("", "the event's object ends at byte %d, but the line goes on", end)
 	}

@@ -74,6 +74,9 @@ func TestAssignAgain(t *testing.T) {
 			t.Errorf("got %+v, want seq %d", e, seq)
 		}
 	}
+	if p.HasTime() {
+		t.Error("HasTime: it has none")
+	}
 	if got, ok := p.HasSeq(); ok || got != 0 {
 		t.Errorf("HasSeq: got %d, %v", got, ok)
 	}

@@ -131,10 +131,7 @@ func (w *Writer) Finish(f Footer) ([]byte, *Index, error) {
 	if err := x.Validate(); err != nil {
 		return nil, nil, w.fail(fmt.Errorf("a segment cannot have this index: %w", err))
 	}
-	indexJSON := x.appendJSON(nil)
-	if len(indexJSON) > MaxIndex {
-		return nil, nil, w.fail(fmt.Errorf("%w: an index of %d bytes, at most %d are allowed", ErrTooLarge, len(indexJSON), MaxIndex))
-	}
+	indexJSON := x.appendJSON(nil) // within MaxIndex, which holds every bound at once
 	w.out = appendSkippable(w.out, indexJSON)
 	read, err := w.verify(indexJSON)
 	if err != nil {
