@@ -121,6 +121,8 @@ const (
 	hintMarker      = "it was deleted: its newest version is a delete marker"
 	hintNotS3       = "is the endpoint an S3 endpoint, and is there such a bucket?"
 	hintBucket      = "there is no such bucket at this endpoint: check the bucket's name, the endpoint and the region"
+	hintProxy       = "a proxy between here and the store wants to know who asks: HTTPS_PROXY may name user and password"
+	hintSize        = "something between here and the store allows no body of this size (client_max_body_size in nginx); s3log sends up to 10 MiB at once"
 	hintCertificate = "the certificate is not trusted (AWS_CA_BUNDLE names further authorities), or is not for this host name: a bucket's name in front of it needs a wildcard, path-style=true needs none"
 	hintUnsent      = "no request was sent: credentials, region or endpoint cannot be used. Keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (aws-profile=, AWS_PROFILE), or the machine's role"
 	hintNobody      = "nobody can be reached there: check the endpoint, the network and the name"
@@ -149,6 +151,9 @@ type reply struct {
 
 // judge maps a reply that is an error to its class.
 func (r reply) judge() verdict {
+	if r.foreign() {
+		return verdict{objstore.ErrUndecided, hintForeign}
+	}
 	v, ok := byCode[r.code]
 	if _, throttled := retry.DefaultThrottleErrorCodes[r.code]; throttled {
 		v, ok = verdict{class: objstore.ErrThrottled}, true
@@ -203,12 +208,30 @@ func (r reply) byStatus() verdict {
 		return verdict{class: objstore.ErrRange}
 	case s == http.StatusTooManyRequests:
 		return verdict{class: objstore.ErrThrottled}
+	case s == http.StatusProxyAuthRequired:
+		return verdict{objstore.ErrRefused, hintProxy}
+	case s == http.StatusRequestEntityTooLarge:
+		return verdict{objstore.ErrRejected, hintSize}
 	case s == http.StatusRequestTimeout, s == 425, s == 499: // too early; the proxy saw us hang up
 		return verdict{class: objstore.ErrUndecided}
 	case s >= 400 && s < 500:
 		return verdict{class: objstore.ErrRejected}
 	}
 	return verdict{class: objstore.ErrUndecided} // no reply, 5xx, or a 2xx that could not be read
+}
+
+// foreign reports whether the refusal is not the store's, but a page of a proxy,
+// a gateway or a portal between. It says nothing of the object, nor of what the
+// store did with the request. (Errors of S3 are XML, or nothing.)
+func (r reply) foreign() bool {
+	kind, _, _ := strings.Cut(r.header.Get("Content-Type"), ";")
+	switch {
+	case strings.TrimSpace(kind) != "text/html", r.header.Get("X-Amz-Request-Id") != "":
+		return false
+	case r.status == http.StatusProxyAuthRequired, r.status == http.StatusRequestEntityTooLarge:
+		return false // whoever says so has not passed it on
+	}
+	return r.status >= 300 && r.status < 500
 }
 
 // writes reports whether the request had a condition.
@@ -236,16 +259,21 @@ func (r reply) permitted(v verdict) verdict {
 	return v
 }
 
-// regionHint names the region where the reply does.
-func (r reply) regionHint() string {
+// region is the bucket's, if the reply names it.
+func (r reply) region() string {
 	region := r.header.Get("X-Amz-Bucket-Region")
 	if m := expecting.FindStringSubmatch(r.message); region == "" && m != nil {
 		region = m[1]
 	}
-	if region == "" {
-		return hintRegion + ": set the right one, or the right endpoint"
+	return region
+}
+
+// regionHint names the region where the reply does.
+func (r reply) regionHint() string {
+	if region := r.region(); region != "" {
+		return hintRegion + ": set region=" + region
 	}
-	return hintRegion + ": set region=" + region
+	return hintRegion + ": set the right one, or the right endpoint"
 }
 
 // replyOf takes an SDK error apart.

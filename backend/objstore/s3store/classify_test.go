@@ -189,22 +189,6 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// A page of HTML from a proxy is no XML, but its status counts.
-func TestProxyPage(t *testing.T) {
-	for status, want := range map[int]error{
-		502: objstore.ErrUndecided, 504: objstore.ErrUndecided, 403: objstore.ErrDenied, 413: objstore.ErrRejected,
-	} {
-		srv := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			w.WriteHeader(status)
-			w.Write([]byte("<html><head><title>nginx</head><body><hr>oh & no"))
-		})
-		if _, err := put(t, srv.open(t), objstore.IfAbsent()); !errors.Is(err, want) {
-			t.Errorf("%d: %v, want %v", status, err, want)
-		}
-	}
-}
-
 func TestNetworkErrors(t *testing.T) {
 	t.Run("hang up", func(t *testing.T) {
 		srv := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) { hangUp(w) })
