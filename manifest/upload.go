@@ -39,7 +39,10 @@ func PutSegment(ctx context.Context, st objstore.Store, id string, name Name, bo
 		case objstore.Precondition:
 			// Our own copy, sent earlier by us or repeated below us; nothing else
 			// can carry this nonce. Read it rather than believe that.
-			if err = sameSegment(ctx, st, id, key, body); err == nil || !errors.Is(err, objstore.ErrUndecided) {
+			// Where a collector has removed it meanwhile it is sent again: it did so
+			// because no commit may name it, which is for the commit to find out.
+			err = sameSegment(ctx, st, id, key, body)
+			if !errors.Is(err, objstore.ErrUndecided) && !errors.Is(err, objstore.ErrNotExist) {
 				return err
 			}
 			if werr := wait.sleep(ctx); werr != nil {
