@@ -78,7 +78,7 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 // chunks are the events of an append to a log that has next events already.
-func chunks(b *testing.B, next int64, n int) []segment.Event {
+func chunks(b testing.TB, next int64, n int) []segment.Event {
 	b.Helper()
 	all := make([]segment.Event, n)
 	for i := range all {

@@ -21,6 +21,7 @@ func BenchmarkEncodeFrames(b *testing.B) {
 	}{{"25events", 25, FrameRaw}, {"256KiB", len(lines), FrameRaw}, {"1MiB", len(lines), MergedFrameRaw}} {
 		for _, l := range levels {
 			b.Run(size.name+"/"+l.name, func(b *testing.B) {
+				b.ReportAllocs()
 				c := NewCodec()
 				var out []byte
 				raw := 0
