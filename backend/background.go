@@ -171,16 +171,23 @@ func (l *Log) startBackground() {
 		})
 	}
 	if plan := planMerge(r.Segments); plan != nil && !(l.b.opt.PauseMerging && len(r.Segments) < mergePressure) && l.merger.idle() && !l.merger.held(len(r.Segments)) {
-		l.merger.start(l.bgCtx, 0, len(r.Segments), func(ctx context.Context) (*prepared, error) { return l.makeMerge(ctx, plan, r.Epoch) })
+		l.merger.start(l.bgCtx, 0, len(r.Segments), func(ctx context.Context) (*prepared, error) { return l.makeMerge(ctx, r, plan, r.Epoch) })
 	}
 }
 
 // birth is what the first segment that a log encodes itself says about it.
 func (l *Log) birth(r *manifest.Record) *segment.Footer {
-	if len(r.Segments) > 0 {
+	if !bornAt(r.TailFirst(), r.Origin) {
 		return nil
 	}
 	return birthOf(r.UID, r.Log, r.Header, r.Origin)
+}
+
+// bornAt reports whether a segment that begins at seq first may be the first one
+// that a log encodes itself. A fork that ends where a segment of its parent does,
+// with the parent's own boundary, has encoded none so far.
+func bornAt(first int64, o *manifest.Origin) bool {
+	return first == 0 || o.Kind == manifest.KindFork && first == o.Inherited
 }
 
 func birthOf(uid, id string, header []byte, origin *manifest.Origin) *segment.Footer {
@@ -241,8 +248,7 @@ func (l *Log) sealNow(ctx context.Context, d *manifest.Draft, t tail, lines []by
 		commit = d.CommitID()
 	}
 	var birth *segment.Footer
-	if t.first == 0 {
-		header, origin := d.Birth()
+	if header, origin := d.Birth(); bornAt(t.first, origin) {
 		birth = birthOf(d.UID(), l.id, header, origin)
 	}
 	p, err := l.makeSeal(ctx, l.codec, t, d.State(), d.Epoch(), commit, birth)

@@ -111,7 +111,7 @@ func (b *Backend) Fold(ctx context.Context, id string, opt FoldOptions) (FoldRep
 	if err != nil {
 		return FoldReport{}, opError("fold", id, err)
 	}
-	f := &folding{b: b, w: b.writer(), opt: opt, head: head, uid: head.Record.UID, coarse: make(map[manifest.Name]bool)}
+	f := &folding{b: b, w: b.writer(), opt: opt, head: head, uid: head.Record.UID, coarse: make(map[manifest.Name]bool), codec: segment.NewCodec()}
 	f.rep = FoldReport{Log: id, Before: foldSize(head.Record)}
 	if err = f.w.Check(); err == nil {
 		err = f.run(ctx)
@@ -139,6 +139,7 @@ type folding struct {
 	uid    string
 	head   manifest.Head          // newest known
 	coarse map[manifest.Name]bool // what was found out about frames
+	codec  *segment.Codec         // one for all results: an encoder takes much memory
 	rep    FoldReport
 }
 
@@ -269,7 +270,7 @@ func (f *folding) isCoarse(ctx context.Context, ref manifest.SegmentRef) (bool, 
 	}
 	coarse, known := f.coarse[ref.Name]
 	if !known {
-		r, err := openSegment(segment.NewCodec(), f.id(), ref,
+		r, err := openSegment(f.codec, f.id(), ref,
 			&rangedObject{ctx: ctx, store: f.b.store, key: manifest.SegmentKey(f.id(), ref.Name), size: ref.Bytes})
 		if err != nil {
 			return false, f.lost(ctx, err)
@@ -310,7 +311,7 @@ func (f *folding) make(ctx context.Context, p foldPlan) (FoldStep, error) {
 	case <-ctx.Done():
 		return p.step, context.Cause(ctx)
 	}
-	r := &foldResult{f: f, inputs: namesOf(p.inputs), tail: p.step.Tail, codec: segment.NewCodec()}
+	r := &foldResult{f: f, inputs: namesOf(p.inputs), tail: p.step.Tail}
 	if err := r.encode(ctx, p); err != nil {
 		return p.step, err
 	}
@@ -331,7 +332,6 @@ func (f *folding) make(ctx context.Context, p foldPlan) (FoldStep, error) {
 // foldResult is a segment that replaces others.
 type foldResult struct {
 	f      *folding
-	codec  *segment.Codec
 	inputs []manifest.Name
 	tail   bool
 	events []byte // those of the tail, which it ends with
@@ -344,14 +344,14 @@ type foldResult struct {
 // encode joins the inputs and the tail.
 func (r *foldResult) encode(ctx context.Context, p foldPlan) error {
 	f, rec := r.f, r.f.head.Record
-	w := segment.NewWriter(r.codec, segment.LevelBest, segment.MergedFrameRaw, p.step.First)
+	w := segment.NewWriter(r.f.codec, segment.LevelBest, segment.MergedFrameRaw, p.step.First)
 	w.Grow(int(p.step.Read) + segment.FrameRaw)
-	foot, err := join(ctx, f.b.store, r.codec, rec.Log, w, p.inputs)
+	foot, err := join(ctx, f.b.store, r.f.codec, rec.Log, w, p.inputs)
 	if err != nil {
 		return f.lost(ctx, err)
 	}
 	if r.tail {
-		t, err := readTail(r.codec, rec)
+		t, err := readTail(r.f.codec, rec)
 		if err != nil {
 			return &OpError{Op: "fold", Log: rec.Log, Key: manifest.Key(rec.Log), Seq: rec.TailFirst(), Err: err}
 		}
@@ -365,10 +365,7 @@ func (r *foldResult) encode(ctx context.Context, p foldPlan) error {
 			}
 		}
 	}
-	if p.step.First == 0 && foot.UID == "" {
-		birth := birthOf(rec.UID, rec.Log, rec.Header, rec.Origin)
-		foot.UID, foot.Log, foot.Origin, foot.Header = birth.UID, birth.Log, birth.Origin, birth.Header
-	}
+	bear(&foot, rec, p.step.First, w.Next())
 	name := manifest.Name{First: p.step.First, Epoch: rec.Epoch, Nonce: manifest.NewNonce()}
 	foot.Nonce = name.Nonce.String()
 	object, index, err := w.Finish(foot)
@@ -480,7 +477,7 @@ func (r *foldResult) fits(rec *manifest.Record) (rest []byte, err error) {
 	if !r.tail {
 		return nil, nil
 	}
-	t, err := readTail(r.codec, rec)
+	t, err := readTail(r.f.codec, rec)
 	if err != nil {
 		return nil, &OpError{Op: "fold", Log: rec.Log, Key: manifest.Key(rec.Log), Seq: rec.TailFirst(), Err: err}
 	}
@@ -491,7 +488,7 @@ func (r *foldResult) fits(rec *manifest.Record) (rest []byte, err error) {
 	if t.first != r.ref.Name.First+r.ref.Count-countOf(r.events) || !bytes.HasPrefix(raw, r.events) {
 		return stale("the tail was sealed")
 	}
-	return r.codec.EncodeFrames(nil, raw[len(r.events):], segment.LevelFast, segment.FrameRaw)
+	return r.f.codec.EncodeFrames(nil, raw[len(r.events):], segment.LevelFast, segment.FrameRaw)
 }
 
 // countOf counts lines that are known to be whole.

@@ -42,9 +42,10 @@ type FsckLog struct {
 	// them, in no particular order.
 	Unnamed []FsckObjects
 	// Findings are what is not as it should be. Kinds beside those of a
-	// verification: epoch, lost (segments without a manifest that was there once),
-	// rolled-back (an older manifest was put back), and foreign, which is no
-	// damage: a key that s3log has not made.
+	// verification: epoch, lost (segments without a manifest that was there once)
+	// and rolled-back (an older manifest was put back). Two are no damage: foreign,
+	// a key that s3log has not made, and ahead, segments behind the end of a log of
+	// one generation.
 	Findings []Finding
 	// Verified is the verification, with ReadData, of a log that can be read.
 	Verified *Report
@@ -66,7 +67,7 @@ type FsckObjects struct {
 // OK reports whether nothing is damaged or missing, as far as was looked.
 func (l *FsckLog) OK() bool {
 	return l.Err == nil && (l.Verified == nil || l.Verified.OK()) &&
-		!slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Kind != kindForeign })
+		!slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Kind != kindForeign && f.Kind != kindAhead })
 }
 
 // Fsck compares what is listed of a store with what its manifests say, and never
@@ -95,6 +96,10 @@ func (r *Reader) Fsck(ctx context.Context, opt FsckOptions) iter.Seq2[FsckLog, e
 		}
 	}
 }
+
+// kindAhead: segments behind the end of the log, which may mean that an older
+// manifest was put back.
+const kindAhead = "ahead"
 
 // readOnly is a store of which a check makes use: nothing is ever written.
 type readOnly struct{ objstore.Reader }
@@ -226,8 +231,11 @@ func (f *fsck) check(ctx context.Context, p place, head manifest.Head, err error
 		for i := range rec.Segments {
 			l.Bytes += rec.Segments[i].Bytes
 		}
-		if what := newer(rec, listed); what != "" {
-			l.find(kindRolledBack, g.manifest, "%s: an older manifest was put back. Nothing must be written or collected before its epoch has been raised (fsck --rebuild)", what)
+		switch what, sure := newer(rec, listed); {
+		case sure:
+			l.find(kindRolledBack, g.manifest, "%s: an older manifest was put back, or the log was begun anew after its manifest had been removed. Nothing must be written or collected before its epoch has been raised (fsck --rebuild)", what)
+		case what != "":
+			l.find(kindAhead, g.manifest, "%s: left by a fork or replay that failed, unless an older manifest was put back (then: fsck --rebuild --restored)", what)
 		}
 		if err := f.compare(ctx, &l, rec, sizes); err != nil && l.Err == nil {
 			l.Err = opError("fsck", l.Log, err)
@@ -244,24 +252,26 @@ func (f *fsck) check(ctx context.Context, p place, head manifest.Head, err error
 	return l, true
 }
 
-// newer says which listed object shows that there was a newer manifest, if any
-// does: one of an epoch that no upload for this one or its next takeover can have,
-// or one that begins behind the end of the log. Only what a log inherits is
-// uploaded before it is committed that the log gets there, and that is of the
-// epoch of its birth.
-func newer(rec *manifest.Record, listed []manifest.Listed) string {
+// newer says which listed object speaks for it that there was a newer manifest,
+// if any does: one of an epoch that no upload for this one or its next takeover
+// can have, or one that begins behind the end of the log. Only what a log inherits
+// is uploaded before it is committed that the log gets there, and that is of the
+// epoch of its birth: in the first generation such an object is no proof.
+func newer(rec *manifest.Record, listed []manifest.Listed) (what string, sure bool) {
 	for _, o := range listed {
-		behind := rec.State == manifest.StateOpen && o.Name.First > rec.Next &&
-			(o.Name.Epoch > rec.Epoch || o.Name.Epoch == rec.Epoch && rec.Generation() > 1)
+		behind := rec.State == manifest.StateOpen && o.Name.First > rec.Next && o.Name.Epoch >= rec.Epoch
 		switch {
 		case manifest.Foreign(rec, o.Name): // a finding of its own
 		case uint64(o.Name.Epoch) > uint64(rec.Epoch)+1:
-			return fmt.Sprintf("segment %s is of epoch %d, the manifest of %d", o.Name, o.Name.Epoch, rec.Epoch)
+			return fmt.Sprintf("segment %s is of epoch %d, the manifest of %d", o.Name, o.Name.Epoch, rec.Epoch), true
 		case behind:
-			return fmt.Sprintf("segment %s begins at seq %d, the log ends at %d", o.Name, o.Name.First, rec.Next)
+			what = fmt.Sprintf("segment %s begins at seq %d, the log ends at %d", o.Name, o.Name.First, rec.Next)
+			if o.Name.Epoch > rec.Epoch || rec.Generation() > 1 {
+				return what, true
+			}
 		}
 	}
-	return ""
+	return what, false
 }
 
 // compare looks for what the manifest names. What is not listed may have been

@@ -72,7 +72,7 @@ func within(segs []manifest.SegmentRef) []manifest.SegmentRef {
 
 // makeMerge reads the segments, checks them, joins their events in larger frames
 // and uploads the result. It holds the inputs one at a time, and the output.
-func (l *Log) makeMerge(ctx context.Context, inputs []manifest.SegmentRef, epoch uint32) (*prepared, error) {
+func (l *Log) makeMerge(ctx context.Context, rec *manifest.Record, inputs []manifest.SegmentRef, epoch uint32) (*prepared, error) {
 	select {
 	case l.b.merging <- struct{}{}:
 		defer func() { <-l.b.merging }()
@@ -86,8 +86,21 @@ func (l *Log) makeMerge(ctx context.Context, inputs []manifest.SegmentRef, epoch
 	if err != nil {
 		return nil, err
 	}
+	bear(&foot, rec, name.First, w.Next())
 	foot.Nonce = name.Nonce.String()
 	return uploadSegment(ctx, l.b, l.id, w, name, foot, manifest.Upload{Inputs: namesOf(inputs), TailFirst: -1})
+}
+
+// bear puts into the footer of a rewritten segment what it must say about its
+// log: where it begins the log, or holds the first segment that the log encoded
+// itself. What was only copied from a parent goes on to speak of that.
+func bear(foot *segment.Footer, rec *manifest.Record, first, next int64) {
+	o := rec.Origin
+	if foot.UID == "" && !bornAt(first, o) || o.Kind == manifest.KindFork && next <= o.Inherited {
+		return
+	}
+	b := birthOf(rec.UID, rec.Log, rec.Header, o)
+	foot.UID, foot.Log, foot.Origin, foot.Header = b.UID, b.Log, b.Origin, b.Header
 }
 
 // join reads segments, one at a time, checks them and adds their events to w. It
@@ -139,7 +152,7 @@ func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64, now
 	c.merged = l.merger.ready()
 	if c.merged == nil && base != nil && (pressed || now) && !l.merger.held(len(base.Segments)) {
 		if plan := planMerge(base.Segments); plan != nil {
-			p, err := l.makeMerge(mctx, plan, d.Epoch())
+			p, err := l.makeMerge(mctx, base, plan, d.Epoch())
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}

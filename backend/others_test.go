@@ -72,7 +72,11 @@ func putSegment(t testing.TB, st objstore.Store, base *manifest.Record, raw []by
 			t.Error(err)
 		}
 	}
-	object, index, err := w.Finish(segment.Footer{Nonce: name.Nonce.String(), State: state})
+	foot := segment.Footer{Nonce: name.Nonce.String(), State: state}
+	if first == 0 {
+		foot.UID, foot.Log, foot.Header, foot.Origin = base.UID, base.Log, base.Header, manifest.AppendOrigin(nil, base.Origin)
+	}
+	object, index, err := w.Finish(foot)
 	if err == nil {
 		err = manifest.PutSegment(context.Background(), st, base.Log, name, object, manifest.Options{})
 	}

@@ -162,7 +162,7 @@ func (v *verifier) segment(ref manifest.SegmentRef, obj object, err error) {
 	if copied {
 		index.Activity = have.Activity
 	}
-	for _, what := range v.differ(have, index) {
+	for _, what := range differ(v.rec.ActivityRule, have, index) {
 		v.find("state", key, next-1, "its index has another %s than its events", what)
 	}
 }
@@ -346,7 +346,7 @@ func (v *verifier) whole() {
 		return
 	}
 	have := v.fold.State()
-	for _, what := range v.differ(have, v.rec.Content) {
+	for _, what := range differ(v.rec.ActivityRule, have, v.rec.Content) {
 		kind := "state"
 		if what == "tree" {
 			kind = "root"
@@ -417,8 +417,8 @@ func (r *Reader) rootAt(ctx context.Context, head manifest.Head, size int64) (se
 	return fold.State().Tree.Root, err
 }
 
-// differ names the parts in which two states differ.
-func (v *verifier) differ(a, b segment.State) (parts []string) {
+// differ names the parts in which two states of a log with an activity rule differ.
+func differ(rule string, a, b segment.State) (parts []string) {
 	differ := func(name string, same bool) {
 		if !same {
 			parts = append(parts, name)
@@ -427,7 +427,7 @@ func (v *verifier) differ(a, b segment.State) (parts []string) {
 	differ("count of types", bytes.Equal(appeared(a.Types).AppendJSON(nil), appeared(b.Types).AppendJSON(nil)))
 	differ("time of the last event", equalTime(a.LastTime, b.LastTime))
 	differ("greatest time", equalTime(a.MaxTime, b.MaxTime))
-	differ("activity", v.rec.ActivityRule != manifest.RuleUserPrompt || equalTime(a.Activity, b.Activity)) // other rules are not known
+	differ("activity", rule != manifest.RuleUserPrompt || equalTime(a.Activity, b.Activity)) // other rules are not known
 	differ("boundary", bytes.Equal(a.Boundary.AppendJSON(nil), b.Boundary.AppendJSON(nil)))
 	differ("open turn", bytes.Equal(a.Turn.AppendJSON(nil), b.Turn.AppendJSON(nil)))
 	differ("tree", bytes.Equal(a.Tree.AppendJSON(nil), b.Tree.AppendJSON(nil)))

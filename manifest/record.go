@@ -33,6 +33,8 @@ const (
 	KindClaim  = "claim"
 	KindDecide = "decide"
 	KindDelete = "delete"
+	// KindRebuild: its manifest was made anew from its segments.
+	KindRebuild = "rebuild"
 )
 
 // Record is one revision of a manifest. Its fields are in the order of the
