@@ -38,7 +38,7 @@ func exploreAll(t *testing.T, all []config, want []string) {
 			}
 		})
 	}
-	if t.Failed() || ran < len(all) {
+	if t.Failed() || ran < len(all) || beginning() {
 		return
 	}
 	for _, what := range want {
