@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/filestore"
@@ -32,11 +34,29 @@ func TestMain(m *testing.M) {
 	if program := os.Getenv(childEnv); program != "" {
 		os.Exit(child(program))
 	}
-	code := m.Run()
-	for _, f := range atExit {
-		f()
+	goleak.VerifyTestMain(andThen{m}, leaks()...)
+}
+
+// andThen are all tests, and what is to be done after them.
+type andThen struct{ *testing.M }
+
+func (m andThen) Run() int {
+	defer localstack.Stop() // and so end idle connections to it
+	defer func() {
+		for _, f := range atExit {
+			f()
+		}
+	}()
+	return m.M.Run()
+}
+
+// leaks are goroutines that tests may leave behind: none but those of idle
+// connections to a server that is not ours.
+func leaks() []goleak.Option {
+	if os.Getenv(localstack.EnvEndpoint) == "" {
+		return nil
 	}
-	os.Exit(code)
+	return []goleak.Option{goleak.IgnoreAnyFunction("net/http.(*persistConn).readLoop"), goleak.IgnoreAnyFunction("net/http.(*persistConn).writeLoop")}
 }
 
 // What a child process is told by its environment, beside childEnv.

@@ -104,6 +104,18 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return shared.server
 }
 
+// Stop ends the server that all tests share, if there is one and it is ours, and
+// hangs up on all its clients: for a TestMain that looks for leaked goroutines
+// after all tests, which idle connections have, too.
+func Stop() {
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.server != nil && shared.server.process != nil {
+		shared.server.process.close()
+		shared.server = nil
+	}
+}
+
 // find looks for a server in the order that Start promises.
 func find(tb testing.TB) (*Server, error) {
 	if s, err := fromEnv(os.Getenv); s != nil || err != nil {

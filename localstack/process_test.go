@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // envVictim makes a test process one that starts servers, says where they are,
@@ -23,7 +25,7 @@ const envVictim = "S3LOG_TEST_LOCALSTACK_VICTIM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(envVictim) == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m) // which exits
 	}
 	for range 2 {
 		p, err := startProcess(context.Background(), false)

@@ -134,6 +134,30 @@ func TestNoGoroutinesStay(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
+// Stop hangs up on clients that keep connections; the next test gets another
+// server.
+func TestStop(t *testing.T) {
+	s := Start(t)
+	if s.process == nil {
+		t.Skip("the server is not ours")
+	}
+	before := goleak.IgnoreCurrent()
+	c := s.newClient(&http.Client{Transport: &http.Transport{}}, s.AccessKey, s.SecretKey, func(o *s3.Options) { o.Retryer = aws.NopRetryer{} })
+	if _, err := c.ListBuckets(t.Context(), &s3.ListBucketsInput{}); err != nil {
+		t.Fatal(err)
+	}
+	if goleak.Find(before) == nil {
+		t.Error("nothing is kept: the test shows nothing")
+	}
+	Stop()
+	Stop()
+	goleak.VerifyNone(t, before)
+	if _, err := c.ListBuckets(t.Context(), &s3.ListBucketsInput{}); err == nil {
+		t.Error("it still answers")
+	}
+	TestServer(t)
+}
+
 func TestReadOnly(t *testing.T) {
 	s := Start(t, Own())
 	c, bucket, other := s.Client(t), s.Bucket(t), s.Bucket(t)

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/s3log/s3log/backend/objstore"
 )
 
@@ -29,7 +31,7 @@ func TestMain(m *testing.M) {
 	var err error
 	switch dir := os.Getenv(dirEnv); os.Getenv(childEnv) {
 	case "":
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m) // which exits
 	case "endless":
 		err = childEndless(dir)
 	case "count":
