@@ -51,7 +51,8 @@ type ReadOptions struct {
 // An error is yielded last. A segment that a merge replaced meanwhile is found
 // again through a newer manifest. Under an unchanged manifest a segment that is
 // not there is ErrMissing, one that may not be read ErrDenied: nothing is ever
-// skipped. From beyond the end yields nothing.
+// skipped. What failed in passing is objstore.ErrUndecided; its hint says from
+// which seq to go on. From beyond the end yields nothing.
 func (r *Reader) Events(ctx context.Context, id string, opt ReadOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		if opt.From < 0 {
@@ -90,25 +91,46 @@ func (r *Reader) span(ctx context.Context, head manifest.Head, from, to int64, y
 			return next, err == nil && !stop
 		}
 		if !notThere(err) {
-			yield(Event{}, opError("read", id, err))
+			yield(Event{}, goOn(opError("read", id, err), from, next))
 			return next, false
 		}
 		fresh, lerr := r.open(ctx, id)
 		switch {
 		case lerr != nil:
-			yield(Event{}, sameObject(err, func(cause error) error { return fmt.Errorf("%w; reading the manifest again: %w", cause, lerr) }))
+			yield(Event{}, goOn(sameObject(err, func(cause error) error { return fmt.Errorf("%w; reading the manifest again: %w", cause, lerr) }), from, next))
 			return next, false
 		case fresh.Record.Commit.ID == head.Record.Commit.ID, stillNamed(fresh.Record, err):
 			yield(Event{}, opError("read", id, finding(err)))
 			return next, false
 		case reread == maxRereads:
-			yield(Event{}, sameObject(err, func(cause error) error {
-				return fmt.Errorf("segments were replaced faster than they could be read, try again: %w", cause)
-			}))
+			yield(Event{}, goOn(sameObject(err, func(cause error) error { return fmt.Errorf("%w: %w", errReplaced, cause) }), from, next))
 			return next, false
 		}
 		head, from = fresh, next
 	}
+}
+
+// errReplaced ends a read that was not fast enough.
+var errReplaced = errors.New("segments were replaced faster than they could be read, try again")
+
+// passing reports whether the same read may succeed in a while.
+func passing(err error) bool {
+	return errors.Is(err, objstore.ErrUndecided) || errors.Is(err, errReplaced)
+}
+
+// goOn adds to an error of a read what is to be done where it may pass: go on
+// behind what was read of the events from seq from on.
+func goOn(err error, from, next int64) error {
+	oe, ok := errors.AsType[*OpError](err)
+	if !ok || !passing(err) || next <= from {
+		return err
+	}
+	c := *oe
+	if c.Hint != "" {
+		c.Hint += "; "
+	}
+	c.Hint += fmt.Sprintf("the events before seq %d were read: go on from there", next)
+	return &c
 }
 
 // sameObject puts another cause into an error, which goes on to name the object

@@ -2,7 +2,6 @@ package backend_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -265,49 +264,4 @@ func TestReadsThatOvertakeEachOther(t *testing.T) {
 		}
 		closeLog(t, l)
 	})
-}
-
-// Follow bears what fails in passing, and ends with what does not.
-func TestFollowFailures(t *testing.T) {
-	for name, tc := range map[string]struct {
-		fault  faultstore.Fault
-		times  int
-		events int
-		want   error
-	}{
-		"five times unavailable": {faultstore.Unavailable(), 5, 2, context.DeadlineExceeded},
-		"unavailable":            {faultstore.Unavailable(), -1, 1, objstore.ErrUndecided},
-		"denied":                 {faultstore.Denied(), 1, 1, backend.ErrDenied},
-		"gone":                   {faultstore.Fail(objstore.ErrNotExist), 1, 1, backend.ErrNotFound},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				mem := memstore.New(t)
-				l := create(t, backend.New(mem, backend.Options{}), "log")
-				appendOne(t, l, event(0))
-				store := faultstore.New(mem, faultstore.Rule{Match: faultstore.Op("Get"), Nth: 3, Times: tc.times, Fault: tc.fault})
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				defer cancel()
-				go func() {
-					time.Sleep(20 * time.Second)
-					appendOne(t, l, event(1))
-				}()
-				n := 0
-				var last error
-				for ev, err := range backend.NewReader(store, backend.Options{PollInterval: time.Second}).Follow(ctx, "log", 0) {
-					if last = err; err == nil {
-						if ev.Seq != int64(n) {
-							t.Errorf("seq %d", ev.Seq)
-						}
-						n++
-					}
-				}
-				if n != tc.events || !errors.Is(last, tc.want) {
-					t.Errorf("%d events, %v", n, last)
-				}
-				time.Sleep(time.Minute)
-				closeLog(t, l)
-			})
-		})
-	}
 }

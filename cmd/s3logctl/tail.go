@@ -27,7 +27,8 @@ func newTailCommand(g *globals) *cobra.Command {
 		Short: "Print the newest events, and follow",
 		Long: `Print the last events of a log, as cat does. With -f, go on with what is
 appended, until it is interrupted or the log is deleted: the manifest is asked
-for by a conditional GET, which transfers nothing while nothing is new.`,
+for by a conditional GET, which transfers nothing while nothing is new. While
+the store does not answer it waits, and says so on stderr.`,
 		Example: `  s3logctl tail demo -n 3
   s3logctl tail demo -f --type user/message`,
 		Args:              logArgs,
@@ -72,6 +73,7 @@ func runTail(ctx context.Context, g *globals, id string, f tailFlags) error {
 	if err != nil || !f.follow {
 		return err
 	}
+	g.wait.follows.Store(true)
 	err = g.printEvents(r.Follow(ctx, id, from), f.types, true)
 	if interrupted(ctx, err) {
 		return nil // the usual end

@@ -71,3 +71,36 @@ func TestWaitingForACancelledWrite(t *testing.T) {
 		t.Errorf("got %s", stderr.String())
 	}
 }
+
+// Who follows a log is told that the store does not answer; whoever reads once
+// gets an error, and needs no notice.
+func TestWaitingForAStoreThatIsFollowed(t *testing.T) {
+	for name, tc := range map[string]struct {
+		follows bool
+		fault   faultstore.Fault
+		notices int
+	}{
+		"silent":       {true, faultstore.Unavailable(), 1},
+		"nothing new":  {true, faultstore.Fail(objstore.ErrNotModified), 0},
+		"denied":       {true, faultstore.Denied(), 0},
+		"not followed": {false, faultstore.Unavailable(), 0},
+	} {
+		var stderr bytes.Buffer
+		store := faultstore.New(memstore.New(t), faultstore.Rule{Times: -1, Fault: tc.fault})
+		g := newGlobals(surroundings{stderr: &stderr, open: func(context.Context, location, use) (objstore.Store, error) { return store, nil }})
+		w, err := g.openAt(t.Context(), location{}, useRead)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.wait.follows.Store(tc.follows)
+		for range 3 {
+			g.wait.since = time.Now().Add(-time.Hour)
+			if _, err := w.Get(t.Context(), "k", objstore.GetOptions{}); err == nil {
+				t.Error("no error")
+			}
+		}
+		if got := strings.Count(stderr.String(), "the store does not answer, still trying"); got != tc.notices {
+			t.Errorf("%s: %d notices, want %d:\n%s", name, got, tc.notices, stderr.String())
+		}
+	}
+}
