@@ -392,7 +392,7 @@ func TestProcessesFrozenForDays(t *testing.T) {
 	case os.Getenv("CI") == "true":
 		stride = 2
 	}
-	var seen sync.Map // fates of objects
+	seen := &sync.Map{} // fates of objects
 	t.Cleanup(func() {
 		for _, fate := range []manifest.Fate{manifest.FateStale, manifest.FateExpired, manifest.FateDeleted, manifest.FateRetired, manifest.FateBuried} {
 			if _, ok := seen.Load(fate); !ok && !t.Failed() {
@@ -404,8 +404,8 @@ func TestProcessesFrozenForDays(t *testing.T) {
 		for k, w := range worlds {
 			t.Run(a.name+", "+w.name, func(t *testing.T) {
 				t.Parallel()
-				frozenAtRequests(t, a, w, true, (i+k)%stride, stride, &seen)
-				frozenAtRequests(t, a, w, false, (i+k+stride/2)%stride, stride, &seen)
+				frozenAtRequests(t, a, w, true, (i+k)%stride, stride, seen)
+				frozenAtRequests(t, a, w, false, (i+k+stride/2)%stride, stride, seen)
 			})
 		}
 	}
@@ -426,7 +426,9 @@ func frozenAtRequests(t *testing.T, a actor, w world, foreground bool, from, str
 					for _, pause := range []time.Duration{time.Hour, 60 * time.Hour, day, 156 * time.Hour} {
 						time.Sleep(pause)
 						for _, fate := range fates(collect(t, mem, backend.GCOptions{})) {
-							seen.Store(fate, true)
+							if seen != nil {
+								seen.Store(fate, true)
+							}
 						}
 					}
 				}}
