@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.uber.org/goleak"
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
@@ -22,7 +23,19 @@ import (
 // The test binary runs as the command itself when it is started under its name:
 // in scripts, and by tests that need processes.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"s3logctl": func() { os.Exit(systemRun()) }})
+	testscript.Main(leakless{m}, map[string]func(){"s3logctl": func() { os.Exit(systemRun()) }})
+}
+
+// leakless are tests that leave no goroutine behind.
+type leakless struct{ *testing.M }
+
+func (m leakless) Run() int {
+	code := m.M.Run()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
 }
 
 // cli runs the command in this process.
