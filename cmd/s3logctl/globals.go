@@ -146,7 +146,7 @@ func (g *globals) openStore(ctx context.Context, use use) (objstore.Store, error
 		return nil, err
 	}
 	if at.embedded {
-		g.notice("using the embedded store in %s (--store or S3LOG_STORE names another)", quote(at.dir))
+		g.embeddedNotice(at)
 	}
 	return g.openAt(ctx, at, use)
 }
@@ -178,6 +178,11 @@ func (g *globals) close() {
 			_ = c.Close() // nothing is held back in a store
 		}
 	}
+}
+
+// embeddedNotice says which store is used where nobody has named one.
+func (g *globals) embeddedNotice(at location) {
+	g.notice("using the embedded store in %s (--store or S3LOG_STORE names another)", quote(at.dir))
 }
 
 // notice says something on stderr that is no error.

@@ -39,6 +39,9 @@ const (
 	needVersion = "every write must have a strong ETag"
 )
 
+// aboutProof begins the text of an error about a missing guarantee.
+const aboutProof = "store proof: "
+
 // hintUnsafe is what to do about a store that failed the proof.
 const hintUnsafe = "logs on this store can be read but not safely written; use a store with conditional writes, or a newer release of this one"
 
@@ -56,7 +59,7 @@ func Prove(ctx context.Context, store objstore.Store) (Profile, error) {
 	var profile Profile
 	strikes := 0
 	for range maxRounds {
-		p := probe{store: store, key: probePrefix + nonce(), profile: &profile}
+		p := probe{store: store, key: probeKey(), profile: &profile}
 		err := p.run(ctx)
 		if p.wrote {
 			p.remove(ctx)
@@ -241,7 +244,7 @@ func (p *probe) remove(ctx context.Context) {
 
 func (p *probe) unsupported(guarantee string, why error) error {
 	return &objstore.Error{Op: "Put", Key: p.key, Class: objstore.ErrUnsupported, Hint: hintUnsafe,
-		Err: fmt.Errorf("store proof: %s: %w", guarantee, why)}
+		Err: fmt.Errorf(aboutProof+"%s: %w", guarantee, why)}
 }
 
 // sleep waits for d, give or take a quarter, or until ctx is done.
@@ -255,6 +258,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 		return nil
 	}
 }
+
+// probeKey is the key of a new probe; gc knows such keys by their form.
+func probeKey() string { return probePrefix + nonce() }
 
 func nonce() string {
 	var b [8]byte

@@ -77,7 +77,7 @@ func runRaces(ctx context.Context, store objstore.Store, opt RaceOptions) (RaceR
 			if r != nil {
 				r.remove(ctx)
 			}
-			r = &race{probe: probe{store: store, key: probePrefix + nonce(), profile: new(Profile)}, result: &result}
+			r = &race{probe: probe{store: store, key: probeKey(), profile: new(Profile)}, result: &result}
 			if err := r.hold(ctx, opt.Racers, round, objstore.IfAbsent()); err != nil {
 				return result, err
 			}

@@ -121,6 +121,7 @@ func New(client API, bucket, prefix string, opt Options) (*Store, error) {
 	if o, ok := client.(interface{ Options() s3.Options }); ok {
 		o := o.Options()
 		d.endpoint, d.aws = endpointOf(o)
+		d.region = o.Region
 		d.credentials, _ = o.Credentials.(interface{ Invalidate() })
 	}
 	if d.opt.Checksum == ChecksumAuto {
@@ -205,6 +206,9 @@ type driver struct {
 	sleep    func(ctx context.Context, try int) error // between tries of a body
 	silence  time.Duration                            // of a body, before it is fetched again
 	tags     tags
+
+	region    string    // that requests are signed for, if it is known
+	deletions deletions // what they left
 
 	credentials interface{ Invalidate() } // nil if they cannot be refreshed
 	refreshes   atomic.Int64

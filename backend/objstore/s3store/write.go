@@ -98,7 +98,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // marker, as any plain delete does.
 func (d *driver) Delete(ctx context.Context, key string) error {
 	a, err := d.try(opDelete, d.repeat, func(o func(*s3.Options)) error {
-		_, err := d.api.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &d.bucket, Key: d.full(key)}, o)
+		out, err := d.api.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &d.bucket, Key: d.full(key)}, o)
+		if err == nil && out != nil {
+			d.deletions.note(aws.ToBool(out.DeleteMarker))
+		}
 		return err
 	})
 	if err == nil {
