@@ -54,8 +54,9 @@ type Options struct {
 	Logs int
 	// Seed is what the events are drawn from.
 	Seed uint64
-	// Slow, unless nil, decorates the store for what is measured, on both sides; what
-	// has to be there before, and the removal, go without it.
+	// Slow, unless nil, decorates the store for what is measured, once for each side,
+	// so that equal delays can meet both; what has to be there before, and the
+	// removal, go without it.
 	Slow func(objstore.Store) objstore.Store
 	// Backend are the options of the library.
 	Backend backend.Options
@@ -150,7 +151,7 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 	default:
 		return Result{}, fmt.Errorf("%s: %w", s, err)
 	}
-	r.result.Counts = r.counted.Counts().Sub(r.base)
+	r.result.Counts = r.recorder.Counts().Sub(r.base)
 	r.result.Ours.Latency, r.result.Raw.Latency = quantiles(r.ours), quantiles(r.raw)
 	ours := r.result.Ours.Latency.P50
 	if r.result.Commits > 0 {
@@ -202,13 +203,11 @@ func atATime(width, n int, do func(i int)) {
 	wg.Wait()
 }
 
-// run is a scenario at work. Its own store is seen through four views: what is
-// measured, ours and raw, goes through the slow one, ours counted; setup is what
-// has to be there before.
+// run is a scenario at work. Its own store is seen in three ways: setup is for
+// what has to be there before, slow for the raw side, recorder for ours.
 type run struct {
 	opt         Options
 	setup, slow objstore.Store
-	counted     *tracestore.Store
 	recorder    *recorder
 	result      Result
 
@@ -221,8 +220,7 @@ func newRun(b *Bench, s Scenario) *run {
 	r := &run{opt: b.opt, result: Result{Scenario: s}}
 	r.setup = &within{b.store, b.prefix + string(s) + "/"}
 	r.slow = b.opt.Slow(r.setup)
-	r.counted = tracestore.New(r.slow, tracestore.Options{})
-	r.recorder = &recorder{Store: r.counted}
+	r.recorder = &recorder{Store: tracestore.New(b.opt.Slow(r.setup), tracestore.Options{})}
 	return r
 }
 
@@ -245,7 +243,7 @@ func timed(to *[]time.Duration, do func() error) error {
 }
 
 // start begins to count.
-func (r *run) start() { r.base = r.counted.Counts() }
+func (r *run) start() { r.base = r.recorder.Counts() }
 
 // sides are what is done in turn.
 type sides struct {
