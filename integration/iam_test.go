@@ -242,37 +242,6 @@ func prove(t *testing.T, r *rig, store objstore.Store) error {
 	return nil
 }
 
-// collectAll does what a collector does: lists, makes a barrier, removes what
-// nobody names, and voids the id of a log that has objects but no manifest.
-func collectAll(t *testing.T, r *rig, store objstore.Store) error {
-	if err := prove(t, r, store); err != nil {
-		return err
-	}
-	tries++
-	id := fmt.Sprint("garbage-", tries)
-	mustAppend(t, mustCreate(t, r.direct, id, quick), note(0))
-	name := manifest.Name{First: 5, Epoch: 1, Nonce: manifest.NewNonce()}
-	if err := manifest.PutSegment(t.Context(), r.direct, id, name, []byte("nobody names it"), manifest.Options{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, tree := range []string{manifest.ManifestPrefix, manifest.SegmentTree} {
-		n := 0
-		for _, err := range store.List(t.Context(), tree, "") {
-			if err != nil {
-				return err
-			}
-			n++
-		}
-		if n < 3 {
-			t.Errorf("%d keys below %s", n, tree)
-		}
-	}
-	if err := barrier(t, store, id, name.Epoch); err != nil {
-		return err
-	}
-	return store.Delete(t.Context(), manifest.SegmentKey(id, name))
-}
-
 // The page beside the policies names every one of them and every statement; each
 // is valid as it is, and with its lines of principals removed.
 func TestPoliciesAreDescribed(t *testing.T) {
@@ -322,23 +291,4 @@ func (s blind) Put(ctx context.Context, key string, body []byte, cond objstore.C
 	info, err := s.Store.Put(ctx, key, body, cond, opt)
 	info.Version = objstore.Version{}
 	return info, err
-}
-
-// barrier raises the epoch of a log above what is listed.
-func barrier(t *testing.T, store objstore.Store, id string, listed uint32) error {
-	t.Helper()
-	base, err := manifest.Load(t.Context(), store, id, manifest.LoadOptions{})
-	if err != nil {
-		return err
-	}
-	w := manifest.NewWriter("collector", "test")
-	_, err = manifest.Commit(t.Context(), store, base, func(_ context.Context, base manifest.Head) (*manifest.Proposal, error) {
-		d, err := manifest.Maintain(base.Record, w, base.Record.Commit.At)
-		if err != nil {
-			return nil, err
-		}
-		d.Barrier(listed)
-		return d.Finish()
-	}, manifest.Options{})
-	return err
 }
