@@ -93,6 +93,7 @@ var layers = map[string]layer{
 	"internal/layers":   {},
 	"internal/mounts":   {},
 	"internal/plainlog": {},
+	"simulation":        {},
 }
 
 // outside says which packages may import which other modules. What is not

@@ -1,0 +1,247 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/manifest"
+)
+
+// fork makes the child, perhaps more than once, and perhaps goes on in it.
+func (p *process) fork() {
+	opt := backend.ForkOptions{Release: oneOf(p.rng, 2), Clip: oneOf(p.rng, 6)}
+	if !opt.Clip && oneOf(p.rng, 2) {
+		at := int64(p.rng.IntN(4))
+		opt.At = &at
+	}
+	for range 4 {
+		if p.port.isDead() {
+			return
+		}
+		ctx, cancel, ends := p.context(12)
+		strikes := p.port.struck()
+		l, r, err := p.b.Fork(ctx, mainLog, childLog, opt)
+		cancel()
+		w := p.r.explained(p.port, p.name+": fork", strikes, ends, err)
+		if r.Duplicate {
+			w = "duplicate"
+		}
+		p.r.count("fork: "+w, 1)
+		if err == nil && !p.port.isDead() {
+			p.forked(opt, r)
+		}
+		if l != nil {
+			p.inherit(&handle{p: p, l: l, strikes: strikes, calls: new(int), ends: &ends})
+		}
+		if err != nil {
+			p.refuted("fork", err)
+			p.ask(err)
+		} else if oneOf(p.rng, 2) {
+			return
+		}
+		p.pause(60)
+	}
+}
+
+// forked checks the receipt of a fork.
+func (p *process) forked(opt backend.ForkOptions, r backend.Receipt) {
+	p.r.say(p.name, "fork: %+v", r)
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	l := p.r.witness.log(childLog)
+	rec := l.newest()
+	switch {
+	case rec == nil || rec.State != manifest.StateOpen || rec.Origin.Kind != manifest.KindFork:
+		p.r.fail("LOSTACK", "%s was told of a fork that is not there", p.name)
+	case opt.At != nil && rec.Origin.Inherited != *opt.At+1:
+		p.r.fail("CHILD", "%s asked for a fork at %d and was told of one of %d events", p.name, *opt.At, rec.Origin.Inherited)
+	case r.Count < rec.Origin.Inherited || r.Count > rec.Origin.Inherited+1:
+		p.r.fail("LOSTACK", "%s was told of a fork of %d events, it has inherited %d", p.name, r.Count, rec.Origin.Inherited)
+	}
+}
+
+// inherit appends to a log that was just begun.
+func (p *process) inherit(h *handle) {
+	c := *p
+	c.part.log = h.l.ID()
+	for i := range p.rng.IntN(3) {
+		c.append(h, job{kind: "note", tag: fmt.Sprintf("%s-%d-%d", p.name, c.n, i), n: 1})
+		p.pause(20)
+	}
+	p.n = c.n
+	p.close(h)
+}
+
+// replay begins the child with given events.
+func (p *process) replay() {
+	n := p.rng.IntN(3)
+	events := func(yield func([]byte, error) bool) {
+		for i := range n {
+			if !yield(event("note", fmt.Sprint("replayed", i), "", 0), nil) {
+				return
+			}
+		}
+	}
+	for range 3 {
+		if p.port.isDead() {
+			return
+		}
+		ctx, cancel, ends := p.context(12)
+		strikes := p.port.struck()
+		l, r, err := p.b.Replay(ctx, childLog, iter.Seq2[[]byte, error](events), backend.ReplayOptions{Release: oneOf(p.rng, 2), Header: header(childLog)})
+		cancel()
+		w := p.r.explained(p.port, p.name+": replay", strikes, ends, err)
+		p.r.count("replay: "+w, 1)
+		p.r.say(p.name, "replay of %d: %+v, %v", n, r, err)
+		if l != nil {
+			p.inherit(&handle{p: p, l: l, strikes: strikes, calls: new(int), ends: &ends})
+		}
+		if err == nil || errors.Is(err, backend.ErrExists) {
+			return
+		}
+		p.refuted("replay", err)
+		p.ask(err)
+		p.pause(60)
+	}
+}
+
+// fold rewrites segments, or does what other maintenance might.
+func (p *process) fold() {
+	for range 1 + p.rng.IntN(4) {
+		if p.port.isDead() {
+			return
+		}
+		p.pause(120)
+		id := mainLog
+		if oneOf(p.rng, 5) {
+			id = childLog
+		}
+		strikes := p.port.struck()
+		if oneOf(p.rng, 3) {
+			p.r.count("maintained: "+p.r.explained(p.port, p.name+": maintain", strikes, false, p.maintain(id)), 1)
+			continue
+		}
+		opt := backend.FoldOptions{Tail: pick(p.rng, backend.FoldTailAuto, backend.FoldTailKeep, backend.FoldTailTake)}
+		report, err := p.b.Fold(context.Background(), id, opt)
+		p.r.count("fold: "+p.r.explained(p.port, p.name+": fold", strikes, false, err), 1)
+		p.r.say(p.name, "fold %s: %+v, %v", id, report, err)
+		if err == nil && len(report.Steps) > 0 {
+			p.r.count("folded", 1)
+		}
+	}
+}
+
+// maintain commits without changing anything but the revision, and perhaps the
+// epoch.
+func (p *process) maintain(id string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), lasting(time.Minute, 7))
+	defer cancel()
+	opt := manifest.Options{MinBackoff: 1, MaxBackoff: 1}
+	head, err := manifest.Load(ctx, p.port, id, manifest.LoadOptions{})
+	if err != nil {
+		return err
+	}
+	barrier := oneOf(p.rng, 2)
+	w := manifest.NewWriter(p.name, "maintenance")
+	_, err = manifest.Commit(ctx, p.port, head, func(_ context.Context, base manifest.Head) (*manifest.Proposal, error) {
+		d, err := manifest.Maintain(base.Record, w, p.r.service.now().UnixMilli())
+		if err != nil {
+			return nil, err
+		}
+		if barrier {
+			d.Barrier(0)
+		}
+		return d.Finish()
+	}, opt)
+	return err
+}
+
+// collect collects again and again, and once more when everybody has finished
+// and the grace is over.
+func (p *process) collect() {
+	for i := range 8 {
+		if p.r.ends.Err() != nil && i > 0 && i < 7 {
+			continue
+		}
+		if i == 7 {
+			until(p.lane, 25*time.Hour)
+		}
+		if p.port.isDead() {
+			return
+		}
+		p.pause(200)
+		strikes := p.port.struck()
+		opt := backend.GCOptions{Grace: p.r.plan.grace}
+		if oneOf(p.rng, 2) {
+			opt.Log = mainLog
+		}
+		for g, err := range p.b.GC(context.Background(), opt) {
+			if err == nil {
+				err = g.Err
+			}
+			w := p.r.explained(p.port, p.name+": gc", strikes, false, err)
+			p.r.count("gc: "+w, 1)
+			p.collected(g)
+		}
+	}
+}
+
+func (p *process) collected(g backend.GCLog) {
+	n, _ := g.Removed()
+	p.r.say(p.name, "gc %s: %d removed of %d, %d named, barrier %v, void %v, %v", g.Log, n, len(g.Objects), g.Named, g.Barrier, g.Void, g.Err)
+	if g.Barrier {
+		p.r.count("barriers", 1)
+	}
+	if g.Void {
+		p.r.count("voids of gc", 1)
+	}
+	for _, f := range g.Findings {
+		if f.Kind != "denied" && f.Kind != "lost" && !p.port.isDead() {
+			p.r.fail("DAMAGE", "%s: gc found %+v", p.name, f)
+		}
+	}
+	for _, o := range g.Objects {
+		p.r.count("object: "+string(o.Fate), 1)
+	}
+}
+
+// delete deletes the log, rather late.
+func (p *process) delete() {
+	p.pause(1000)
+	id := pick(p.rng, mainLog, mainLog, childLog)
+	for range 3 {
+		if p.port.isDead() {
+			return
+		}
+		began, strikes := time.Now(), p.port.struck()
+		ctx, cancel, ends := p.context(12)
+		r, err := p.b.Delete(ctx, id, p.mayTake())
+		cancel()
+		p.r.count("delete: "+p.r.explained(p.port, p.name+": delete", strikes, ends, err), 1)
+		p.r.say(p.name, "delete %s: %+v, %v", id, r, err)
+		if err == nil && !p.port.isDead() {
+			p.r.mu.Lock()
+			if rec := p.r.witness.log(id).newest(); rec == nil || rec.State != manifest.StateDeleted {
+				p.r.fail("LOSTACK", "%s was told that %s is deleted", p.name, id)
+			}
+			p.r.mu.Unlock()
+			p.r.removed(p.name, id, began, true)
+			return
+		}
+		if !p.port.isDead() {
+			p.refuted("delete", err)
+		}
+		d, settled := p.ask(err)
+		switch {
+		case settled && d.Committed:
+			p.r.removed(p.name, id, began, true)
+		case errors.Is(err, backend.ErrOutcomeUnknown) && !settled, p.port.isDead():
+			p.r.removed(p.name, id, began, false)
+		}
+		p.pause(60)
+	}
+}

@@ -1,0 +1,141 @@
+package simulation
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+)
+
+// No goroutine may be left behind by any schedule.
+func TestMain(m *testing.M) {
+	// Thousands of short-lived stores and encoders: collecting them one by one
+	// takes longer than using them.
+	debug.SetGCPercent(400)
+	goleak.VerifyTestMain(m)
+}
+
+// schedules is how many are played: as many as the time allows.
+func schedules() int {
+	switch {
+	case os.Getenv("S3LOG_LONG") != "":
+		return 100_000
+	case raceDetector || testing.Short():
+		return 500
+	case os.Getenv("CI") == "true":
+		return 10_000
+	}
+	return 1000
+}
+
+// TestSchedules plays the first seeds, and finds no promise broken.
+func TestSchedules(t *testing.T) {
+	first, n := uint64(1), schedules()
+	if v := os.Getenv("S3LOG_SEEDS"); v != "" { // as FIRST+N
+		if _, err := fmt.Sscanf(v, "%d+%d", &first, &n); err != nil {
+			t.Fatalf("S3LOG_SEEDS=%s: %v", v, err)
+		}
+	}
+	began := time.Now()
+	all := playMany(t, first, n)
+	if t.Failed() {
+		return
+	}
+	t.Logf("%d schedules, %.0f/s\n%s", all.played, float64(all.played)/time.Since(began).Seconds(), all)
+	if n >= 1000 {
+		all.complete(t)
+	}
+}
+
+// playMany plays schedules on all processors, until one fails.
+func playMany(t *testing.T, first uint64, n int) *total {
+	var all total
+	var failed atomic.Bool
+	next := atomic.Uint64{}
+	t.Run("", func(t *testing.T) {
+		for i := range runtime.GOMAXPROCS(0) {
+			t.Run(fmt.Sprint("worker", i), func(t *testing.T) {
+				t.Parallel()
+				for !failed.Load() {
+					seed := first + next.Add(1) - 1
+					if seed >= first+uint64(n) {
+						return
+					}
+					res := play(t, newPlan(seed), false)
+					if res.broken != "" && !failed.Swap(true) {
+						report(t, res)
+					}
+					all.add(res)
+				}
+			})
+		}
+	})
+	return &all
+}
+
+// report shows a schedule that broke a promise, as small as it gets.
+func report(t *testing.T, res result) {
+	t.Helper()
+	small := shrink(t, res.plan)
+	without := small.plan.leftOut()
+	t.Errorf("seed %d: %s\n\nWithout what is not needed for it (%s):\n%s\n%s\n\n%s\n\nPlay it again: S3LOG_SEED=%d S3LOG_WITHOUT=%s go test -run TestReplay ./simulation",
+		res.plan.seed, res.broken, strings.Join(without, ","), small.plan, small.broken, strings.Join(small.trace, "\n"), res.plan.seed, strings.Join(without, ","))
+}
+
+// TestReplay plays one schedule and shows it.
+func TestReplay(t *testing.T) {
+	text := os.Getenv("S3LOG_SEED")
+	if text == "" {
+		text = "1"
+	}
+	seed, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlan(seed, strings.FieldsFunc(os.Getenv("S3LOG_WITHOUT"), func(r rune) bool { return r == ',' })...)
+	res := play(t, p, true)
+	t.Logf("%s\n%s", p, strings.Join(res.trace, "\n"))
+	if res.broken != "" {
+		t.Error(res.broken)
+	}
+}
+
+// A seed is a schedule: played again, the same requests are answered in the same
+// order, and at the same time.
+func TestSameSeed(t *testing.T) {
+	n := uint64(100)
+	if raceDetector {
+		n = 20
+	}
+	for seed := range n {
+		one, two := play(t, newPlan(seed), true), play(t, newPlan(seed), true)
+		if diff := cmp.Diff(one.trace, two.trace); diff != "" {
+			t.Fatalf("seed %d, played twice: %s", seed, diff)
+		}
+	}
+}
+
+// complete: what never happened was not tested either.
+func (t *total) complete(tb testing.TB) {
+	for f := none; f < faults; f++ {
+		if t.counts["fault: "+f.String()] == 0 {
+			tb.Errorf("no request was struck by %q", f)
+		}
+	}
+	for _, what := range reached {
+		if t.counts[what] == 0 {
+			tb.Errorf("nowhere: %s", what)
+		}
+	}
+}
+
+// reached is what must come about in any thousand schedules.
+var reached = []string{"append: done"}
