@@ -174,7 +174,11 @@ func (x *explorer) attempts(w *world, p int) {
 			if x.cfg.broken.refusalDecides && objstore.Classify(err) == objstore.Refused {
 				a.undecided = nil
 			}
-			x.next(n, p, &a, a.replied(v, err), a.undecided != nil)
+			act := a.replied(v, err)
+			if x.cfg.broken.believes && err == nil && v.IsZero() {
+				act = a.done(outcome{head: w.procs[p].try.next.head, verdict: Committed})
+			}
+			x.next(n, p, &a, act, a.undecided != nil)
 		})
 	case actRead, actWaitRead:
 		n := x.copy(w)

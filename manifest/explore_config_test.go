@@ -12,6 +12,7 @@ type config struct {
 
 	stale   bool // a listing is any part of what was there until now, page by page
 	astray  bool // uploads may be late, too, and copies of deletions
+	untold  bool // a success may come without a version, also from somebody else than the store
 	overlap bool // a 409 may be the answer to a copy while the request itself is under way
 	removal bool // somebody removes tombstones and voids, at the price of a fault
 	broken  broken
@@ -80,6 +81,7 @@ type broken struct {
 	newBytes         bool // a retry is a commit of its own
 	keyOnce          bool // the key is looked up before the first attempt only
 	keyNotAfterwards bool // "not committed" is final before the key was looked up
+	believes         bool // a success without a version is taken for one
 	notSticky        bool // a writer goes on after a failure
 	landed503        bool // a lost reply is taken for one that decided no
 	refusalDecides   bool // a refusal decides also about an earlier attempt

@@ -15,20 +15,20 @@ import (
 )
 
 // The explorer is an explicit-state model checker around the real transitions
-// (Draft), the real decision procedure (attempt, Judge, LookupKey, settle) and
-// the real encoding. What it models itself is the store with its faults, the
-// order in which processes take their steps, and, in a few lines each, the
-// loops around that code which cannot be stopped in the middle: Commit's, and
-// the part of a writer's handle that package backend adds.
+// (Draft), the real decision procedure (attempt, Judge, LookupKey, settle), the
+// real rule of removal (Removal) and the real encoding. What it models itself is
+// the store with its faults, the order in which processes take their steps, and,
+// in a few lines each, the loops around that code which cannot be stopped in the
+// middle: Commit's, and those of a writer's handle, a collection and a reader,
+// which are package backend's.
 //
 // It visits, breadth first, every state that can be reached within the bounds of
 // a config, and stops at the first that breaks a promise (explore_store_test.go
 // says which), with the shortest way there. A process that stops for ever at
 // some step needs no rule of its own: it is the one that takes no further step.
 //
-// Not modelled: clocks and leases, reads that are stale or torn, several appends
-// in one commit, closers and boundaries, and a writer after more than 64
-// takeovers or 256 keys.
+// docs/consistency.md ("What is explored") says what is assumed and what is not
+// modelled.
 
 // explorer is one exploration.
 type explorer struct {
@@ -68,7 +68,7 @@ const maxStates = 6_000_000
 // visited, of which there are fewStates.
 func beginning() bool { return underRace || testing.Short() }
 
-const fewStates = 15_000
+const fewStates = 25_000
 
 // node is a visited state, as far as a trace needs it.
 type node struct {

@@ -291,6 +291,16 @@ func (x *explorer) putManifest(w *world, p int, reply func(n *world, v objstore.
 		reply(n, objstore.Version{}, objstore.ErrPrecondition)
 		x.emit(n, p, "sends, applied, its copy is answered 412:", try)
 	}
+	if x.cfg.untold {
+		fault(nil, "sends, somebody else says 200:", false)
+		if ok {
+			n := x.copy(w)
+			n.faults--
+			x.apply(n, try)
+			reply(n, objstore.Version{}, nil)
+			x.emit(n, p, "sends, applied, 200 without a version:", try)
+		}
+	}
 	fault(objstore.ErrConflict, "sends, 409:", false)
 	fault(objstore.ErrDenied, "sends, 403:", false)
 	if ok && x.cfg.overlap {

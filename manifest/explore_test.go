@@ -82,6 +82,12 @@ var configs = []config{
 	{name: "settled", start: "a", faults: 2, actors: []actor{
 		{batches: two, giveUp: true}, {batches: two}, {role: decider, settles: 0},
 	}},
+	{name: "successes without versions", start: "a", faults: 3, untold: true, actors: []actor{
+		{batches: two, giveUp: true}, {batches: key, giveUp: true}, {role: decider, settles: 0},
+	}},
+	{name: "creates without versions", faults: 2, untold: true, actors: []actor{
+		{open: create, batches: two, giveUp: true}, {open: createOrAdopt, batches: one}, {role: decider, settles: 0},
+	}},
 	{name: "settled create", faults: 2, actors: []actor{
 		{open: create, batches: two, giveUp: true}, {open: createOrAdopt, batches: one}, {role: decider, settles: 0}, {role: decider, settles: 0},
 	}},

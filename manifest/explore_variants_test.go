@@ -22,6 +22,7 @@ func TestBrokenRules(t *testing.T) {
 		{"a retry with new bytes [V4]", "creators", func(c *config) { c.broken.newBytes = true }, "LIE"},
 		{"503 taken as not landed [M3 V15]", "adopters", func(c *config) { c.broken.landed503 = true }, "LIE"},
 		{"a refusal decides about earlier attempts", "adopters", func(c *config) { c.broken.refusalDecides = true }, "LIE"},
+		{"a success without a version is believed", "successes without versions", func(c *config) { c.broken.believes = true }, "LOSTACK"},
 		{"409 is said of a copy, too", "adopters", func(c *config) { c.overlap = true }, "LIE"}, // no rule of ours: what we take stores at their word for
 
 		// Position.
