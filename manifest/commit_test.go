@@ -367,6 +367,7 @@ func TestPutSegment(t *testing.T) {
 		{name: "conflict", puts: []putReply{says(objstore.ErrConflict)}},
 		{name: "denied", puts: []putReply{says(objstore.ErrDenied)}, want: ErrDenied},
 		{name: "the time ends within the second try", puts: []putReply{says(objstore.ErrThrottled), cut}, ends: true, want: context.Canceled, says: "throttled"},
+		{name: "success by nobody knows whom, and the time ends", puts: []putReply{portal}, ends: true, want: context.Canceled, says: "without a version"},
 		{name: "no reply, and the time ends", puts: []putReply{says(objstore.ErrUndecided)}, ends: true, want: context.Canceled, says: "last reply"},
 		{name: "cannot be read back, and the time ends", puts: []putReply{says(objstore.ErrPrecondition)}, gets: []getReply{getSays(objstore.ErrUndecided)}, ends: true, want: objstore.ErrUndecided, says: "reading back"},
 	} {

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,7 +20,7 @@ func PutSegment(ctx context.Context, st objstore.Store, id string, name Name, bo
 	for {
 		info, err := st.Put(ctx, key, body, objstore.IfAbsent(), objstore.PutOptions{ContentType: "application/zstd"})
 		if opt.Clock != nil {
-			opt.Clock.Observe(info.Date)
+			opt.Clock.Observe(cmp.Or(info.Date, objstore.DateOf(err)))
 		}
 		switch objstore.Classify(err) {
 		case objstore.Applied:
