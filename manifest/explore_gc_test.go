@@ -128,9 +128,9 @@ func (x *explorer) listed(set string) (list []Listed) {
 // it, one by one, in any order, and makes a barrier for the rest.
 func (x *explorer) collect(w *world, p int) {
 	f := x.fates(w, &w.procs[p])
-	for _, f := range f.all {
-		if f.MayGo() {
-			x.reached["may go: "+string(f)]++
+	for _, fate := range f.all {
+		if fate.MayGo() {
+			x.reached["may go: "+string(fate)]++
 		}
 	}
 	for _, id := range f.gone {

@@ -10,14 +10,18 @@ import "fmt"
 func (x *explorer) reads(w *world, p int) {
 	n := x.copy(w)
 	s := &n.procs[p]
-	before := s.base
+	if s.base != nil {
+		x.checkRereads(w, p, s.base, x.byID[s.missing-1])
+	}
 	s.base, s.since = w.head, w.tick
 	x.goesOn(n, p)
 	x.emit(n, p, "reads", w.head)
-	if before == nil || x.replay != nil {
-		return
-	}
-	r, missing := w.head.record(), x.byID[w.procs[p].missing-1]
+}
+
+// checkRereads checks what a reader finds that read before, and did not find one
+// of its segments.
+func (x *explorer) checkRereads(w *world, p int, before *version, missing *object) {
+	r := w.head.record()
 	switch {
 	case r == nil && !x.cfg.removal:
 		x.fail("IMPOSSIBLE", "%s read %s, and now there is nothing", x.name(p), before)
