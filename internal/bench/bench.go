@@ -101,8 +101,8 @@ type Result struct {
 	Commits int64
 	// Counts are the requests of Ours.
 	Counts tracestore.Counts
-	// Heap is the most memory that objects of this process had while it ran, in
-	// bytes.
+	// Heap is the most memory that objects of this process had while Ours ran, in
+	// bytes, garbage included.
 	Heap uint64
 }
 
@@ -138,9 +138,9 @@ func (b *Bench) Run(ctx context.Context, s Scenario) (Result, error) {
 		return Result{}, fmt.Errorf("no scenario %q: there are %q", s, Scenarios())
 	}
 	r := newRun(b, s)
-	stop := watchHeap(&r.result.Heap)
+	r.heap = watchHeap()
 	err := do(r, ctx)
-	stop()
+	r.result.Heap = r.heap.stop()
 	switch {
 	case err == nil:
 	case ctx.Err() != nil:
@@ -209,6 +209,7 @@ type run struct {
 	opt         Options
 	setup, slow objstore.Store
 	recorder    *recorder
+	heap        *heapWatch
 	result      Result
 
 	ours, raw []time.Duration
@@ -260,15 +261,18 @@ func (r *run) inTurn(ctx context.Context, n int, s sides) error {
 	if s.before == nil {
 		s.before = func(context.Context, int) error { return nil }
 	}
+	round := 0
 	ours := func() error {
+		r.heap.on.Store(round > 0)
 		err := timed(&r.ours, func() error { return s.ours(ctx) })
+		r.heap.on.Store(false)
 		if err == nil && s.learn != nil {
 			s.learn()
 		}
 		return err
 	}
 	raw := func() error { return timed(&r.raw, func() error { return s.raw(ctx) }) }
-	for round := range n + 1 {
+	for ; round <= n; round++ {
 		if err := s.before(ctx, round); err != nil {
 			return err
 		}

@@ -2,9 +2,7 @@ package bench
 
 import (
 	"math"
-	"runtime/metrics"
 	"slices"
-	"sync"
 	"time"
 )
 
@@ -32,31 +30,4 @@ func sum(d []time.Duration) (s time.Duration) {
 		s += v
 	}
 	return s
-}
-
-// heapObjects is what objects have, also those that wait to be collected.
-const heapObjects = "/memory/classes/heap/objects:bytes"
-
-// watchHeap keeps the largest heap in most until stop is called.
-func watchHeap(most *uint64) (stop func()) {
-	end := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		sample := []metrics.Sample{{Name: heapObjects}}
-		tick := time.NewTicker(10 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			metrics.Read(sample)
-			*most = max(*most, sample[0].Value.Uint64())
-			select {
-			case <-tick.C:
-			case <-end:
-				return
-			}
-		}
-	})
-	return func() {
-		close(end)
-		wg.Wait()
-	}
 }

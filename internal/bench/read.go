@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"iter"
 
 	"github.com/klauspost/compress/zstd"
@@ -41,11 +44,11 @@ func (r *run) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	zstd, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+	dec, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		return err
 	}
-	defer zstd.Close()
+	defer dec.Close()
 	// Both must have read the same.
 	var read, inflated int64
 	err = r.inTurn(ctx, r.opt.Rounds, sides{
@@ -65,7 +68,7 @@ func (r *run) load(ctx context.Context) error {
 			return nil
 		},
 		raw: func(ctx context.Context) (err error) {
-			inflated, err = r.fetch(ctx, zstd, rec)
+			inflated, err = r.fetch(ctx, dec, rec)
 			return err
 		},
 	})
@@ -104,21 +107,24 @@ func (r *run) fetch(ctx context.Context, dec *zstd.Decoder, rec *manifest.Record
 			}()
 		}
 	}()
-	var raw []byte
+	inflate := func(body []byte) error {
+		if err := dec.Reset(bytes.NewReader(body)); err != nil {
+			return err
+		}
+		m, err := io.Copy(io.Discard, dec)
+		n += m
+		return err
+	}
 	for ch := range ahead {
 		o := <-ch
+		if o.err == nil {
+			o.err = inflate(o.body)
+		}
 		if o.err != nil {
 			return 0, o.err
 		}
-		if raw, err = dec.DecodeAll(o.body, raw[:0]); err != nil {
-			return 0, err
-		}
-		n += int64(len(raw))
 	}
-	if raw, err = dec.DecodeAll(rec.Tail, raw[:0]); err != nil {
-		return 0, err
-	}
-	return n + int64(len(raw)), ctx.Err()
+	return n, errors.Join(inflate(rec.Tail), ctx.Err())
 }
 
 // verdict judges a positional bracket, which is one GET of the manifest.

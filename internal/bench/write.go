@@ -117,6 +117,7 @@ func (r *run) parallel(ctx context.Context) error {
 		errs := make([]error, r.opt.Goroutines)
 		taken.Store(total * section / sections)
 		before, _ := r.recorder.manifests(nil)
+		r.heap.on.Store(true)
 		begin := time.Now()
 		var wg sync.WaitGroup
 		for n := range r.opt.Goroutines {
@@ -135,6 +136,7 @@ func (r *run) parallel(ctx context.Context) error {
 		}
 		wg.Wait()
 		r.result.Elapsed += time.Since(begin)
+		r.heap.on.Store(false)
 		after, newest := r.recorder.manifests(nil)
 		r.result.Commits += after - before
 		for n := range times {
