@@ -106,7 +106,7 @@ embedded store in the user's data directory.`,
 		newCheckCommand(g), newVerifyCommand(g),
 		newResumeCommand(g), newForkCommand(g), newReplayCommand(g),
 		newImportCommand(g), newExportCommand(g),
-		newDecideCommand(g), newDoctorCommand(g), newFoldCommand(g), newRmCommand(g), newGcCommand(g), newDemoCommand(g),
+		newDecideCommand(g), newDoctorCommand(g), newFoldCommand(g), newRmCommand(g), newGcCommand(g), newFsckCommand(g), newDemoCommand(g),
 		newGenerateCommand(g), newBenchCommand(g), newVersionCommand(g),
 	)
 	addCompletionCommand(root)

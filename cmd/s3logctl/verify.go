@@ -219,7 +219,7 @@ func severity(err error) int {
 	switch err { //nolint:errorlint // those of kindError
 	case backend.ErrCorrupt:
 		return 3
-	case backend.ErrMissing:
+	case backend.ErrMissing, backend.ErrRolledBack:
 		return 2
 	case backend.ErrDenied:
 		return 1
