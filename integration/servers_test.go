@@ -57,10 +57,10 @@ func TestContainer(t *testing.T) {
 // envRclone asks for the tests with rclone, which takes long to build.
 const envRclone = "S3LOG_TEST_RCLONE"
 
-// rclone's S3 server keeps objects in a directory. It honours conditions, but
-// not more of the contract than a log needs: a read that meets a write may
-// fail.
-func TestRclone(t *testing.T) {
+// rcloneRig runs rclone's S3 server, which keeps objects in a directory, or
+// skips the test where it was not asked for.
+func rcloneRig(t *testing.T) *rig {
+	t.Helper()
 	if os.Getenv(envRclone) != "1" && !long() {
 		t.Skipf("rclone takes 5 to 10 minutes to build, once: set %s=1 to test with it", envRclone)
 	}
@@ -94,7 +94,13 @@ func TestRclone(t *testing.T) {
 	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &bucket}); err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{Server: server, bucket: bucket, direct: openS3(t, server.Endpoint, bucket, server.AccessKey, server.SecretKey)}
+	return &rig{Server: server, bucket: bucket, direct: openS3(t, server.Endpoint, bucket, server.AccessKey, server.SecretKey)}
+}
+
+// rclone's server honours conditions, but not more of the contract than a log
+// needs: a read that meets a write may fail.
+func TestRclone(t *testing.T) {
+	r := rcloneRig(t)
 	conditionalWrites(t, r)
 	generatedLog(t, r.direct)
 }

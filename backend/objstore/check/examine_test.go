@@ -95,7 +95,7 @@ func TestExamineReadOnly(t *testing.T) {
 		hidden(w)
 		r := examine(t, w)
 		can(t, r, unk, no, no, no)
-		sees(t, r, check.NameRead, check.Denied, "name one that is there")
+		sees(t, r, check.NameRead, check.Denied, "name a log that is there")
 		if err := r.Err(); !errors.Is(err, objstore.ErrDenied) || !strings.Contains(err.Error(), "may not do anything") {
 			t.Errorf("got %v", err)
 		}
@@ -235,7 +235,52 @@ func TestA15ExamineKMS(t *testing.T) {
 	}
 	r := examine(t, w)
 	sees(t, r, check.NameRead, check.Denied, hint)
+	sees(t, r, check.NameRead, check.Denied, "if a KMS key is the reason")
+	can(t, r, unk, unk, unk, unk)
+
+	// With a log to look at there is no doubt.
+	if _, err := w.Put(t.Context(), "manifests/a.json", []byte("x"), objstore.IfAbsent(), objstore.PutOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	r = examine(t, w)
+	sees(t, r, check.NameRead, check.Denied, hint)
 	can(t, r, no, no, no, no)
+}
+
+// Absence may be hidden from those who may not list: then what is there already
+// is written over itself, on a condition that cannot hold.
+func TestExamineHiddenAbsence(t *testing.T) {
+	for _, mayWrite := range []bool{true, false} {
+		w := newWorld()
+		for _, key := range []string{"manifests/a.json", "segments/a/0"} {
+			if _, err := w.Put(t.Context(), key, []byte("x"), objstore.IfAbsent(), objstore.PutOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := w.Snapshot("")
+		w.deny = func(op, key string) error {
+			_, there := before[key]
+			if tree := !strings.HasPrefix(key, "probe/"); op == "List" || tree && (!there || op == "Put" && !mayWrite) {
+				return denial(op, key, "denied or absent")
+			}
+			return nil
+		}
+		w.descr = &check.Description{Nowhere: objstore.NewVersion("none"), Markers: check.Yes}
+		r := examine(t, w)
+		can(t, r, unk, unk, no, no)
+		sees(t, r, check.NameWrite, check.Unknown, "doctor --log ID")
+
+		r = examine(t, w, func(o *check.Options) { o.Present = []string{"manifests/a.json", "segments/a/0"} })
+		if mayWrite {
+			can(t, r, yes, yes, no, no)
+		} else {
+			can(t, r, yes, no, no, no)
+			sees(t, r, check.NameWrite, check.Denied, "")
+		}
+		if diff := cmp.Diff(before, w.Snapshot("")); diff != "" {
+			t.Error(diff)
+		}
+	}
 }
 
 func TestExamineOtherFaults(t *testing.T) {

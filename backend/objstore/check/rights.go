@@ -52,8 +52,8 @@ func (r right) finding(name string) Finding {
 // changing anything there.
 func (x *examination) rights(ctx context.Context) {
 	lists, present := x.mayList(ctx)
-	reads := x.mayRead(ctx, present)
-	writes := x.mayWrite(ctx)
+	reads, told := x.mayRead(ctx, present)
+	writes := x.mayWrite(ctx, present, told)
 	deletes := x.mayDelete(ctx)
 	x.mayCopy(ctx)
 
@@ -117,20 +117,18 @@ func (x *examination) mayList(ctx context.Context) (r right, present [2]string) 
 }
 
 // mayRead reads what is there, and what is not: who may read is told that it is
-// absent, unless the right to list is wanting, too.
-func (x *examination) mayRead(ctx context.Context, present [2]string) (r right) {
+// absent, unless the right to list is wanting, too. told says in which trees.
+func (x *examination) mayRead(ctx context.Context, present [2]string) (r right, told [2]bool) {
 	for i, tree := range trees {
 		_, err := x.get(ctx, absent(tree), objstore.GetOptions{})
 		if err == nil || errors.Is(err, objstore.ErrNotExist) {
-			r.answers[i] = Yes
+			r.answers[i], told[i] = Yes, true
 		} else {
 			r.err = err
 		}
 		if present[i] == "" {
-			if r.answers[i] == Yes && errors.Is(x.unread, objstore.ErrDenied) {
-				// What was just written may not be read; with a KMS key no other object
-				// of ours will be.
-				r.answers[i], r.err = No, x.unread
+			if told[i] && errors.Is(x.unread, objstore.ErrDenied) {
+				r.answers[i], r.err = NotKnown, x.unread
 			}
 			continue
 		}
@@ -145,19 +143,23 @@ func (x *examination) mayRead(ctx context.Context, present [2]string) (r right) 
 		}
 	}
 	f := r.finding(NameRead)
-	if f.Status == Unknown && errors.Is(r.err, objstore.ErrDenied) {
-		f.Status = Denied
-		f.Seen = "what is not there is denied below " + trees[0] + " and " + trees[1]
-		f.Means = hintOf(r.err)
-		f.Do = "if these credentials are to read logs and not to list them, name one that is there: doctor --log ID"
+	switch {
+	case f.Status == Unknown && r.err == x.unread && r.err != nil:
+		f.Status, f.Seen, f.Do = Denied, "what was just written cannot be read: "+textOf(r.err), hintOf(r.err)
+		f.Means = "if a KMS key is the reason, no log can be read; else just the right to read below " + probePrefix + " is missing"
+	case f.Status == Unknown && errors.Is(r.err, objstore.ErrDenied):
+		f.Status, f.Means, f.Do = Denied, hintOf(r.err), hintLog
+		f.Seen = "what is not there is denied below " + trees[0] + " or " + trees[1]
 	}
 	x.add(f)
-	return r
+	return r, told
 }
 
 // mayWrite makes writes on a condition that cannot hold: the replacement of an
-// object that is not there. Who may write is told so.
-func (x *examination) mayWrite(ctx context.Context) (r right) {
+// object that is not there. Who may write is told so, unless absence is hidden
+// by a denial; then it is the replacement of a version that is not there, by
+// what is there already.
+func (x *examination) mayWrite(ctx context.Context, present [2]string, told [2]bool) (r right) {
 	nowhere := x.place.Nowhere
 	if nowhere.IsZero() {
 		nowhere = x.version
@@ -181,13 +183,21 @@ func (x *examination) mayWrite(ctx context.Context) (r right) {
 	}
 	for i, tree := range trees {
 		_, err := x.store.Put(ctx, absent(tree), []byte("s3log store check\n"), objstore.IfVersion(nowhere), objstore.PutOptions{})
+		if plainlyDenied(err) && !told[i] {
+			if again, e := x.rewrite(ctx, present[i], nowhere); again {
+				err = e
+			} else {
+				r.err = err
+				continue
+			}
+		}
 		switch {
 		case errors.Is(err, objstore.ErrPrecondition):
 			r.answers[i] = Yes
 		case errors.Is(err, objstore.ErrRefused):
 			r.answers[i], r.err = No, err
 		case err == nil:
-			x.add(Finding{Name: NameConditional, Status: Failed, Unsafe: true, Seen: "a replacement of an object that is not there succeeded below " + tree,
+			x.add(Finding{Name: NameConditional, Status: Failed, Unsafe: true, Seen: "a replacement of a version that is not there succeeded below " + tree,
 				Means: "conditions are not obeyed there", Do: hintUnsafe})
 			r.answers[i] = Yes
 		default:
@@ -195,12 +205,38 @@ func (x *examination) mayWrite(ctx context.Context) (r right) {
 		}
 	}
 	f := r.finding(NameWrite)
-	if x.proof == nil {
-		f.Seen += "; permitted below " + probePrefix
+	switch {
+	case f.Status == Unknown && plainlyDenied(r.err):
+		f.Seen = "a replacement of what is not there is denied below " + trees[0] + " or " + trees[1]
+		f.Means = hintOf(r.err) + "; or absence is hidden from those who may not list"
+		f.Do = hintLog
+	case x.proof == nil:
+		f.Seen += ", and below " + probePrefix
 	}
 	x.add(f)
 	return r
 }
+
+// hintLog is what to do where absence is hidden and no object is known.
+const hintLog = "name a log that is there, to tell one from the other: doctor --log ID"
+
+// rewrite puts an object where it is already, if it had a version that no object
+// has: not even a store that ignores that would lose anything.
+func (x *examination) rewrite(ctx context.Context, key string, nowhere objstore.Version) (tried bool, err error) {
+	if key == "" || x.proof != nil && !x.place.Trusted {
+		return false, nil
+	}
+	o, err := x.store.Get(ctx, key, objstore.GetOptions{Limit: rewriteLimit})
+	if err != nil {
+		return false, nil
+	}
+	// Not by the ledger, which would remove what it takes for a probe.
+	_, err = x.store.Store.Put(ctx, key, o.Body, objstore.IfVersion(nowhere), objstore.PutOptions{Metadata: o.Metadata})
+	return true, err
+}
+
+// rewriteLimit is the size of the largest object that is sent for nothing.
+const rewriteLimit = 1 << 20
 
 // mayDelete looks at what became of the probes, and deletes what is not there
 // where that leaves nothing behind.
