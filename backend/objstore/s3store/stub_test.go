@@ -184,3 +184,9 @@ func put(t *testing.T, s objstore.Store, cond objstore.Condition) (objstore.Info
 func version(token string) objstore.Condition {
 	return objstore.IfVersion(objstore.NewVersion(token))
 }
+
+// readAll is the body of a request.
+func readAll(r *http.Request) []byte {
+	text, _ := io.ReadAll(r.Body)
+	return text
+}
