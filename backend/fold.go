@@ -412,7 +412,7 @@ func (r *foldResult) commit(ctx context.Context) error {
 	case errors.Is(err, ErrOutcomeUnknown):
 		// There is nothing to settle: the log holds the same either way. A token
 		// would only tempt somebody to take the log over.
-		return f.busy(fmt.Errorf("%w: whether the manifest names the last result is not known, and makes no difference to the events: %v", objstore.ErrUndecided, ce.Err))
+		return f.busy(fmt.Errorf("%w: whether the manifest names the last result is not known, and makes no difference to the events: %s", objstore.ErrUndecided, ce.Err.Error()))
 	case cctx.Err() != nil:
 		return f.busy(fmt.Errorf("others, or the store, kept the manifest from being written for %s: %w", f.b.opt.CommitTimeout, err))
 	}

@@ -311,7 +311,7 @@ func (r *rebuilder) commit(ctx context.Context, p *manifest.Proposal) error {
 				Hint: "nothing was written; look at what is there now (`s3logctl fsck`)"}
 		case errors.Is(err, ErrOutcomeUnknown):
 			return &OpError{Op: "rebuild", Log: r.id, Key: manifest.Key(r.id), Seq: -1,
-				Err:  fmt.Errorf("%w: whether the manifest was written is not known: %v", objstore.ErrUndecided, err),
+				Err:  fmt.Errorf("%w: whether the manifest was written is not known: %s", objstore.ErrUndecided, err.Error()),
 				Hint: "look again (`s3logctl fsck`) before anything else is done"}
 		default:
 			return err
@@ -376,7 +376,7 @@ func (r *rebuilder) raise(ctx context.Context) error {
 	}, r.b.commitOptions())
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return &OpError{Op: "rebuild", Log: r.id, Key: manifest.Key(r.id), Seq: -1,
-			Err: fmt.Errorf("%w: whether the epoch was raised is not known: %v", objstore.ErrUndecided, err), Hint: "do it again"}
+			Err: fmt.Errorf("%w: whether the epoch was raised is not known: %s", objstore.ErrUndecided, err.Error()), Hint: "do it again"}
 	}
 	if err != nil {
 		return err

@@ -11,102 +11,143 @@ import (
 	"github.com/s3log/s3log/segment"
 )
 
-// rebuiltFrom is what the segments of a log of 10 events tell, of which the
-// newest boundary is at the seq (-1: none).
-func rebuiltFrom(origin Origin, boundary int64) Rebuilt {
-	content := segment.State{Tree: treeOf(10), LastTime: ptr(int64(5)), MaxTime: ptr(int64(6)),
-		Types: segment.Types{Entries: []segment.TypeCount{{Type: "note", Count: 10, First: 0, Last: 9}}}}
-	if boundary >= 0 {
-		content.Boundary = &segment.Boundary{Seq: boundary, Time: 4}
-		content.Types.Entries[0].Count--
-		content.Types.Entries = append(content.Types.Entries, segment.TypeCount{Type: segment.TypeEndSeed, Count: 1, First: boundary, Last: boundary})
+// found is a log of n events, whose boundary, if any, is at a seq.
+func found(t *testing.T, n, boundary int64, o Origin) Rebuilt {
+	t.Helper()
+	f, err := NewFold(segment.NewState(), RuleUserPrompt)
+	if err != nil {
+		t.Fatal(err)
 	}
-	ref := SegmentRef{Name: Name{First: 0, Epoch: 3, Nonce: Nonce{1}}, Count: 10, Bytes: 100, Raw: 200}
-	return Rebuilt{Log: "l", UID: "uid", Header: []byte(`{"a":1}`), Origin: &origin, Segments: []SegmentRef{ref}, Content: content, Above: 6}
+	for seq := range n {
+		typ := "note"
+		if seq == boundary {
+			typ = segment.TypeEndSeed
+		}
+		f.Add(segment.Event{Type: typ, Seq: seq, Time: 100 + seq, Line: []byte(typ)})
+	}
+	return Rebuilt{
+		Log: "log", UID: "uid", Origin: &o, Content: f.State(), Above: 6,
+		Segments: []SegmentRef{{Name: Name{Epoch: 6}, Count: n, Bytes: 9, Raw: 9}},
+	}
 }
 
+// A rebuilt manifest is one that can be read, and that nobody of before takes for
+// an answer about a commit.
 func TestRebuild(t *testing.T) {
-	parent := &Parent{Log: "p", UID: "pu", UpTo: 4}
+	w := NewWriter("label", "test")
+	p, err := Rebuild(found(t, 5, -1, Origin{Kind: KindFresh}), w, 77)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Decode(p.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(p.Record, r, cmp.Comparer(func(a, b []byte) bool { return string(a) == string(b) })); diff != "" {
+		t.Error(diff)
+	}
+	if r.Epoch != 7 || r.Generation() != 7 || r.Owner.Writer != w.ID || !r.Owner.Released || r.Next != 5 || r.Revision != 1 {
+		t.Errorf("%+v", r)
+	}
+	for _, in := range []Intent{
+		{Kind: IntentAppend, Generation: 1, Start: 5, End: 7},
+		{Kind: IntentAppend, Generation: 1, Start: 3, End: 5},
+		{Kind: IntentAppend, Generation: 5, Start: 3, End: 5},
+		{Kind: IntentTakeover, Generation: 5},
+		{Kind: IntentTakeover, Generation: 7},
+		{Kind: IntentMaintain, Commit: "c"},
+	} {
+		in.UID, in.Log, in.Writer, in.Base = "uid", "log", "another", "base"
+		if v := Judge(in, r); v.Landed() {
+			t.Errorf("%+v: %s", in, v)
+		}
+	}
+	// Its own commit is found, and nothing else in its place.
+	if v := Judge(p.Intent, r); v != Committed {
+		t.Errorf("%s", v)
+	}
+	if v := Judge(p.Intent, nil); v != Unmoved {
+		t.Errorf("%s", v)
+	}
+	over := found(t, 5, -1, Origin{Kind: KindFresh})
+	over.Over = true
+	p, err = Rebuild(over, NewWriter("", ""), 77)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := Judge(p.Intent, nil); v != Gone {
+		t.Errorf("what could not be read is gone: %s", v)
+	}
+	if v := Judge(p.Intent, r); v != StartOver {
+		t.Errorf("somebody else was first: %s", v)
+	}
+}
+
+// The lifecycle is that behind the newest boundary.
+func TestRebuildOfALifecycle(t *testing.T) {
+	parent := &Parent{Log: "p", UID: "u", UpTo: 3}
 	for _, tc := range []struct {
 		name     string
-		origin   Origin
 		boundary int64
+		origin   Origin
 		want     Lifecycle
 	}{
-		{"without a boundary", Origin{Kind: KindFresh}, -1, Lifecycle{Kind: KindFresh, At: 7}},
-		{"resumed", Origin{Kind: KindFresh}, 8, Lifecycle{Kind: KindResume, Inherited: 8, First: 9, At: 4}},
-		{"a fork", Origin{Kind: KindFork, Inherited: 4, Parent: parent}, 4, Lifecycle{Kind: KindFork, Inherited: 4, First: 5, At: 4}},
-		{"a fork that was resumed", Origin{Kind: KindFork, Inherited: 4, Parent: parent}, 9, Lifecycle{Kind: KindResume, Inherited: 9, First: 10, At: 4}},
-		{"a replay that ended in its boundary", Origin{Kind: KindReplay, Inherited: 4}, 3, Lifecycle{Kind: KindReplay, Inherited: 4, First: 4, At: 4}},
+		{"fresh", -1, Origin{Kind: KindFresh}, Lifecycle{Kind: KindFresh, At: 77}},
+		{"resumed", 3, Origin{Kind: KindFresh}, Lifecycle{Kind: KindResume, Inherited: 3, First: 4, At: 103}},
+		{"a fork", 3, Origin{Kind: KindFork, Inherited: 3, Parent: parent}, Lifecycle{Kind: KindFork, Inherited: 3, First: 4, At: 103}},
+		{"a fork without a boundary of its own", 2, Origin{Kind: KindFork, Inherited: 3, Parent: parent}, Lifecycle{Kind: KindFork, Inherited: 3, First: 3, At: 102}},
+		{"a fork that was resumed", 4, Origin{Kind: KindFork, Inherited: 3, Parent: parent}, Lifecycle{Kind: KindResume, Inherited: 4, First: 5, At: 104}},
+		{"a replay", 2, Origin{Kind: KindReplay, Inherited: 2}, Lifecycle{Kind: KindReplay, Inherited: 2, First: 3, At: 102}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			r := rebuiltFrom(tc.origin, tc.boundary)
-			p, err := Rebuild(r, Writer{ID: "w", Label: "label"}, 7)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got, err := Decode(p.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(&tc.want, got.Lifecycle); diff != "" {
-				t.Errorf("lifecycle (-want +got)\n%s", diff)
-			}
-			// Above every epoch, and so every generation, that there was.
-			if got.Epoch != 7 || got.Generation() != 7 || !got.Owner.Released || got.Owner.Writer != "w" || got.Revision != 1 || got.UID != "uid" || got.Next != 10 {
-				t.Errorf("%+v", got)
-			}
-			if p.Intent.Kind != IntentTakeover || p.Intent.Base != "" || Judge(p.Intent, got) != Committed || Judge(p.Intent, nil) != Unmoved {
-				t.Errorf("%+v", p.Intent)
-			}
-			// Whoever had an append under way is told nothing that is not so.
-			for g := int64(1); g < 7; g++ {
-				in := Intent{Kind: IntentAppend, UID: "uid", Writer: "old", Generation: g, Start: 8, End: 9, Base: "lost"}
-				if v := Judge(in, got); v != Unknown && (v != CommittedFenced || g != 6) {
-					t.Errorf("an append of generation %d: %s", g, v)
-				}
-			}
-		})
+		p, err := Rebuild(found(t, 5, tc.boundary, tc.origin), NewWriter("", ""), 77)
+		if err != nil {
+			t.Fatalf("%s: %v", tc.name, err)
+		}
+		if diff := cmp.Diff(tc.want, *p.Record.Lifecycle); diff != "" {
+			t.Errorf("%s: %s", tc.name, diff)
+		}
 	}
-	t.Run("over what cannot be read", func(t *testing.T) {
-		r := rebuiltFrom(Origin{Kind: KindFresh}, -1)
-		r.Over = true
-		p, err := Rebuild(r, Writer{ID: "w"}, 7)
-		if err != nil || p.Intent.Base == "" || Judge(p.Intent, nil) != Gone {
-			t.Errorf("%v: %+v", err, p)
-		}
-	})
-	t.Run("before 1970", func(t *testing.T) {
-		r := rebuiltFrom(Origin{Kind: KindFresh}, 8)
-		r.Content.Boundary.Time = -4
-		p, err := Rebuild(r, Writer{ID: "w"}, 7)
-		if err != nil || p.Record.Lifecycle.At != 7 {
-			t.Errorf("%v: %+v", err, p)
-		}
-	})
-	for name, wreck := range map[string]func(r *Rebuilt, w *Writer){
-		"no writer":         func(_ *Rebuilt, w *Writer) { w.ID = "" },
-		"no epoch is left":  func(r *Rebuilt, _ *Writer) { r.Above = math.MaxUint32 },
-		"segments too many": func(r *Rebuilt, _ *Writer) { r.Segments = append(r.Segments, r.Segments[0]) },
+}
+
+func TestRebuildRefuses(t *testing.T) {
+	fine := func() Rebuilt { return found(t, 5, -1, Origin{Kind: KindFresh}) }
+	w := NewWriter("", "")
+	for name, tc := range map[string]struct {
+		change func(r *Rebuilt, w *Writer)
+		want   error
+	}{
+		"a label that is too long":   {func(_ *Rebuilt, w *Writer) { w.Label = strings.Repeat("x", 200) }, segment.ErrTooLarge},
+		"the last epoch":             {func(r *Rebuilt, _ *Writer) { r.Above = math.MaxUint32 }, nil},
+		"too many segments":          {func(r *Rebuilt, _ *Writer) { r.Segments = make([]SegmentRef, MaxSegments+1) }, segment.ErrTooLarge},
+		"more inherited than events": {func(r *Rebuilt, _ *Writer) { r.Origin = &Origin{Kind: KindReplay, Inherited: 9} }, nil},
 	} {
-		r, w := rebuiltFrom(Origin{Kind: KindFresh}, -1), Writer{ID: "w"}
-		wreck(&r, &w)
-		if p, err := Rebuild(r, w, 7); err == nil {
-			t.Errorf("%s: %s", name, p.Body)
+		r, who := fine(), w
+		tc.change(&r, &who)
+		if p, err := Rebuild(r, who, 77); err == nil || tc.want != nil && !errors.Is(err, tc.want) {
+			t.Errorf("%s: %+v, %v", name, p, err)
 		}
 	}
 }
 
 func TestParseOrigin(t *testing.T) {
-	for _, o := range []*Origin{{Kind: KindFresh}, {Kind: KindFork, Inherited: 4, Parent: &Parent{Log: "p\n", UID: "u", UpTo: 4, Root: segment.Hash{1}}}} {
-		got, err := ParseOrigin(AppendOrigin(nil, o))
-		if diff := cmp.Diff(o, got); err != nil || diff != "" {
-			t.Errorf("%v (-want +got)\n%s", err, diff)
+	for _, o := range []*Origin{
+		{Kind: KindFresh},
+		{Kind: KindReplay, Inherited: 4},
+		{Kind: KindFork, Inherited: 4, Parent: &Parent{Log: "a\"b", UID: "u", UpTo: 4, Root: segment.Hash{1}}},
+	} {
+		raw := AppendOrigin(nil, o)
+		if got, err := ParseOrigin(raw); err != nil || cmp.Diff(o, got) != "" {
+			t.Errorf("%s: %+v, %v", raw, got, err)
+		}
+		for n := range raw {
+			if got, err := ParseOrigin(raw[:n]); !errors.Is(err, segment.ErrCorrupt) {
+				t.Errorf("%s: %+v, %v", raw[:n], got, err)
+			}
 		}
 	}
-	for _, raw := range []string{``, `{}`, `{"kind":"fresh"}`, `{"kind":"fresh","inherited":0} `, `{"kind":"fresh","inherited":0},"x":1`, `{"kind":"fresh","inherited":0}}`, `[]`} {
-		if o, err := ParseOrigin([]byte(raw)); !errors.Is(err, segment.ErrCorrupt) || !strings.Contains(err.Error(), "origin") {
-			t.Errorf("%s: %+v, %v", raw, o, err)
+	for _, raw := range []string{"", "{}", "null", `{"kind":"fresh","inherited":0,"parent":null}x`, `{"kind":"fresh","inherited":0}`, `{"kind":1,"inherited":0,"parent":null}`} {
+		if got, err := ParseOrigin([]byte(raw)); !errors.Is(err, segment.ErrCorrupt) {
+			t.Errorf("%s: %+v, %v", raw, got, err)
 		}
 	}
 }
