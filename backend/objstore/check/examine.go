@@ -161,7 +161,12 @@ func (x *examination) reach(ctx context.Context) bool {
 	soon, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
 	_, err := x.get(soon, absent(trees[0]), objstore.GetOptions{})
-	if err == nil || errors.Is(err, objstore.ErrNotExist) || plainlyDenied(err) {
+	if err == nil {
+		x.add(Finding{Name: NameReach, Status: Failed, Seen: "it has an object of a name that was just made up",
+			Means: "what answers there is no store of objects", Do: "check the endpoint, and what stands between here and there"})
+		return false
+	}
+	if errors.Is(err, objstore.ErrNotExist) || plainlyDenied(err) {
 		x.add(Finding{Name: NameReach, Status: OK, Seen: "it answers, and takes these credentials"})
 		x.compareClocks()
 		return true

@@ -377,6 +377,15 @@ func TestExamineOtherFaults(t *testing.T) {
 			t.Errorf("got %v, %+v", err, r.Findings)
 		}
 	})
+	t.Run("a server that has everything", func(t *testing.T) {
+		w := newWorld()
+		w.get = func(objstore.Object, error) (objstore.Object, error) { return objstore.Object{}, nil }
+		r := examine(t, w)
+		sees(t, r, check.NameReach, check.Failed, "no store of objects")
+		if err := r.Err(); err == nil || errors.Is(err, objstore.ErrUnsupported) {
+			t.Errorf("got %v", err)
+		}
+	})
 	t.Run("keys that nobody knows", func(t *testing.T) {
 		w := newWorld()
 		w.deny = func(op, key string) error {

@@ -61,10 +61,13 @@ func (x *examination) rights(ctx context.Context) {
 	switch {
 	case x.unsafe():
 		safe = No
-	case x.proof == nil || x.place.Trusted || x.opt.Profile.Conditional:
+	case x.proof == nil:
 		safe = Yes
 	case errors.Is(x.proof, objstore.ErrDenied):
-		safe = No // the first write of a process is refused
+		// Where nothing is known, the first write of a process is refused.
+		if safe = No; x.place.Trusted || x.opt.Profile.Conditional {
+			safe = Yes
+		}
 	}
 	can := &x.report.Can
 	can.Read = reads.all()

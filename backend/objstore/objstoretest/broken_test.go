@@ -166,8 +166,10 @@ func TestBroken(t *testing.T) {
 	}, objstoretest.Options{Metadata: true, LargeSize: 1 << 17})
 }
 
-// The suite fails on each mistake, in the subtest that is about it.
+// The suite fails on each mistake, in the subtest that is about it, and the
+// checks find those that a store in production may make.
 func TestSuiteFinds(t *testing.T) {
+	checks := []string{"ignores IfAbsent", "ignores IfVersion", "checks, then writes", "torn bodies", "loses metadata", "stale list", "missing is empty"}
 	for mistake, subtest := range map[string]string{
 		"ignores IfAbsent":          "IfAbsent",
 		"ignores IfVersion":         "IfVersion",
@@ -191,13 +193,19 @@ func TestSuiteFinds(t *testing.T) {
 		"one page":                  "ListLarge",
 		"stale list":                "ListAfterWrite",
 	} {
-		t.Run(mistake, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBroken$/^"+subtest+"$", "-test.timeout=60s")
-			cmd.Env = append(os.Environ(), mistakeEnv+"="+mistake)
-			out, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "--- FAIL: TestBroken/"+subtest+" ") {
-				t.Errorf("%s: not found by %s: %v\n%s", mistake, subtest, err, out)
-			}
-		})
+		subtests := []string{subtest}
+		if slices.Contains(checks, mistake) {
+			subtests = append(subtests, "Examine")
+		}
+		for _, subtest := range subtests {
+			t.Run(mistake+" by "+subtest, func(t *testing.T) {
+				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestBroken$/^"+subtest+"$", "-test.timeout=60s")
+				cmd.Env = append(os.Environ(), mistakeEnv+"="+mistake)
+				out, err := cmd.CombinedOutput()
+				if err == nil || !strings.Contains(string(out), "--- FAIL: TestBroken/"+subtest+" ") {
+					t.Errorf("%s: not found by %s: %v\n%s", mistake, subtest, err, out)
+				}
+			})
+		}
 	}
 }

@@ -1,7 +1,9 @@
 // Package objstoretest checks that an implementation of objstore.Store keeps
 // the contract: conditions, ranges, listings, durability of what a reply said,
-// and behaviour under races. Drivers and decorators run it in their tests; it
-// talks to nothing but the store it is given, and leaves no object behind. It
+// and behaviour under races; the checks that find out about a store in
+// production (check.Examine) are among them. Drivers and decorators run it in
+// their tests; it talks to nothing but the store it is given, and leaves no
+// object behind. It
 // does not check speed, permissions, or what happens when a process dies.
 package objstoretest
 
@@ -47,7 +49,8 @@ func (o *Options) setDefaults() {
 
 // Run runs the suite. open is called once per subtest and may return the same
 // store every time, also one with objects in it: every subtest works below a
-// prefix of its own, "conformance-…/".
+// prefix of its own, "conformance-…/", except for the checks, whose probes are
+// below "probe/".
 func Run(t *testing.T, open func(t *testing.T) objstore.Store, opt Options) {
 	opt.setDefaults()
 	for _, c := range []struct {
@@ -78,6 +81,7 @@ func Run(t *testing.T, open func(t *testing.T) objstore.Store, opt Options) {
 		{"RaceCreate", (*suite).raceCreate},
 		{"ReadersUnderWrites", (*suite).readersUnderWrites},
 		{"Cancelled", (*suite).cancelled},
+		{"Examine", (*suite).examine},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := &suite{T: t, store: open(t), opt: opt, dir: "conformance-" + nonce() + "/"}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/check"
 )
 
 // raceCounter: writers add to one object by compare-and-swap. The object holds
@@ -139,6 +140,33 @@ func (s *suite) oneWinner(key, what string, cond objstore.Condition) {
 		s.Errorf("%s of %s: the winner is %v, but %q is there", what, key, winners, there)
 	case len(winners) == 0 && !unsure[there]:
 		s.Errorf("%s of %s: %q is there, and nobody wrote it", what, key, there)
+	}
+}
+
+// examine runs the checks that a person would.
+func (s *suite) examine() {
+	r := check.Examine(s.Context(), s.store, check.Options{Racers: s.opt.Writers, Rounds: 4})
+	for _, f := range r.Findings {
+		switch f.Name {
+		case check.NameConditional, check.NameRace, check.NameConsistency, check.NameListing, check.NameRead, check.NameList:
+			if f.Status != check.OK {
+				s.Errorf("%s: %s: %s", f.Name, f.Status, f.Seen)
+			}
+		case check.NameMetadata:
+			if s.opt.Metadata && f.Status != check.OK {
+				s.Errorf("%s: %s: %s", f.Name, f.Status, f.Seen)
+			}
+		default:
+			if f.Status == check.Failed {
+				s.Errorf("%s: %s: %s", f.Name, f.Status, f.Seen)
+			}
+		}
+	}
+	if !r.Profile.Conditional || !r.Profile.Raced {
+		s.Errorf("profile %s", r.Profile)
+	}
+	if len(r.Left) > 0 {
+		s.Errorf("left behind: %q", r.Left)
 	}
 }
 

@@ -165,7 +165,6 @@ func (d *driver) judgeRules(all []types.LifecycleRule) *rules {
 			continue
 		}
 		for _, tree := range logTrees {
-			tree := tree
 			full := d.prefix + tree
 			whole := strings.HasPrefix(full, prefix)
 			if !whole && !strings.HasPrefix(prefix, full) {
