@@ -2,7 +2,6 @@ package segment
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -189,7 +188,7 @@ func (r *Reader) read(end []byte, from, to int64) ([]byte, error) {
 		return b, nil
 	case err == nil:
 		err = io.ErrUnexpectedEOF // against the rules of io.ReaderAt
-	case errors.Is(err, io.EOF):
+	case err == io.EOF: // not one within the error of a connection that broke
 		return nil, corruptf("the object ends at byte %d, before its size of %d", from+int64(n), r.size)
 	}
 	return nil, fmt.Errorf("reading bytes %d to %d: %w", from, to-1, err)
