@@ -62,10 +62,10 @@ func benchStores(b *testing.B) []struct {
 }
 
 // perEvent reports how many events a second there were, by the clock and for each
-// processor that was kept busy. used is cpuTime before.
+// processor that was kept busy. used is CPUTime before.
 func perEvent(b *testing.B, events int64, used time.Duration) {
 	b.ReportMetric(float64(events)/b.Elapsed().Seconds(), "events/s")
-	if used = cpuTime() - used; used > 0 {
+	if used = backend.CPUTime() - used; used > 0 {
 		b.ReportMetric(float64(events)/used.Seconds(), "events/cpu-s")
 		b.ReportMetric(float64(used.Nanoseconds())/float64(events), "cpu-ns/event")
 	}
@@ -85,7 +85,7 @@ func BenchmarkAppend(b *testing.B) {
 				l := create(b, be, "log")
 				b.SetBytes(size / int64(len(all)))
 				b.ReportAllocs()
-				i, round, used := 0, 0, cpuTime()
+				i, round, used := 0, 0, backend.CPUTime()
 				for b.Loop() {
 					if i == len(all) {
 						closeLog(b, l)
@@ -140,7 +140,7 @@ func BenchmarkAppendParallel(b *testing.B) {
 			b.SetBytes(size / int64(len(all)))
 			b.ReportAllocs()
 			b.ResetTimer()
-			used := cpuTime()
+			used := backend.CPUTime()
 			for done := 0; done < b.N; done += perLog {
 				l := create(b, be, fmt.Sprint("log", done))
 				var next atomic.Int64
@@ -194,7 +194,7 @@ func BenchmarkColdRead(b *testing.B) {
 		b.Run(kind.name+"/read", func(b *testing.B) {
 			b.SetBytes(size)
 			b.ReportAllocs()
-			used := cpuTime()
+			used := backend.CPUTime()
 			for b.Loop() {
 				n := 0
 				for _, err := range be.Events(b.Context(), "log", backend.ReadOptions{}) {
@@ -220,7 +220,7 @@ func BenchmarkColdRead(b *testing.B) {
 		b.Run(kind.name+"/raw", func(b *testing.B) {
 			b.SetBytes(size)
 			b.ReportAllocs()
-			used := cpuTime()
+			used := backend.CPUTime()
 			for b.Loop() {
 				var n int64
 				for _, ref := range info.Segments { // what merges have replaced is there, too

@@ -1,8 +1,8 @@
 //go:build !unix
 
-package backend_test
+package backend
 
 import "time"
 
-// cpuTime is not known here.
-func cpuTime() time.Duration { return 0 }
+// CPUTime is not known here.
+func CPUTime() time.Duration { return 0 }

@@ -1,15 +1,15 @@
 //go:build unix
 
-package backend_test
+package backend
 
 import (
 	"syscall"
 	"time"
 )
 
-// cpuTime is what this process has used of processors, which says more than a
+// CPUTime is what this process has used of processors, which says more than a
 // clock on a machine that others use, too.
-func cpuTime() time.Duration {
+func CPUTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		panic(err)
