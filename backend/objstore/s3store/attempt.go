@@ -58,7 +58,7 @@ func (a *attempt) watch(stack *middleware.Stack) error {
 func (d *driver) options(a *attempt, o *s3.Options) {
 	o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
 	o.ResponseChecksumValidation = aws.ResponseChecksumValidationWhenRequired
-	o.APIOptions = append(o.APIOptions, a.watch, boundBodies)
+	o.APIOptions = append(o.APIOptions, a.watch, d.guardBodies)
 	if d.opt.UnsignedAcceptEncoding {
 		o.APIOptions = append(o.APIOptions, leaveAcceptEncodingUnsigned)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -35,27 +36,35 @@ const (
 // watched is a body that ends with an error when it has brought nothing for a
 // while, also where its reader would wait for ever.
 type watched struct {
-	io.Reader
+	io.ReadCloser
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
 	silence time.Duration
 	timer   *time.Timer
-	ctx     context.Context
 }
 
-// watch makes the body of a request watched: cancel is what ends the request.
-func watch(ctx context.Context, body io.Reader, silence time.Duration, cancel context.CancelCauseFunc) *watched {
+// watch makes the body of a request watched: cancel is what ends the request,
+// whose context is ctx.
+func watch(ctx context.Context, cancel context.CancelCauseFunc, body io.ReadCloser, silence time.Duration) *watched {
 	err := fmt.Errorf("nothing came for %v", silence)
-	return &watched{body, silence, time.AfterFunc(silence, func() { cancel(err) }), ctx}
+	return &watched{body, ctx, cancel, silence, time.AfterFunc(silence, func() { cancel(err) })}
 }
 
 func (w *watched) Read(p []byte) (int, error) {
-	n, err := w.Reader.Read(p)
+	n, err := w.ReadCloser.Read(p)
 	if n > 0 {
 		w.timer.Reset(w.silence)
 	}
-	if cause := context.Cause(w.ctx); err != nil && cause != nil && !errors.Is(err, io.EOF) && !isContext(cause) {
+	if cause := context.Cause(w.ctx); err != nil && err != io.EOF && cause != nil && !isContext(cause) {
 		err = cause // not "context canceled": nobody has given up
 	}
 	return n, err
+}
+
+func (w *watched) Close() error {
+	w.timer.Stop()
+	defer w.cancel(nil)
+	return w.ReadCloser.Close()
 }
 
 // genuine reports why a reply of 200 to a Get cannot be the object: without an
@@ -81,20 +90,24 @@ const (
 	maxReplyBody = 1 << 20  // errors, and replies to writes
 )
 
-// boundBodies ends the bodies of replies before they fill the memory. Those of
-// objects are bounded by whoever asked for one.
-func boundBodies(stack *middleware.Stack) error {
-	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("s3log:Bound", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+// guardBodies adds the hook that ends bodies of replies which hang, and those
+// that would fill the memory. How long the body of an object may be is for those
+// to say who asked for it.
+func (d *driver) guardBodies(stack *middleware.Stack) error {
+	return stack.Deserialize.Add(middleware.DeserializeMiddlewareFunc("s3log:Bodies", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
 		out, metadata, err := next.HandleDeserialize(ctx, in)
 		resp, ok := out.RawResponse.(*smithyhttp.Response)
 		if !ok || resp.Body == nil {
+			cancel(nil)
 			return out, metadata, err
 		}
+		body := watch(ctx, cancel, resp.Body, d.silence)
 		limit := int64(maxReplyBody)
-		if ok := resp.StatusCode < http.StatusMultipleChoices; ok {
+		if resp.StatusCode < http.StatusMultipleChoices {
 			switch middleware.GetOperationName(ctx) {
 			case "GetObject":
-				return out, metadata, err
+				limit = math.MaxInt64
 			case "ListObjectsV2":
 				limit = maxListBody
 			}
@@ -102,7 +115,7 @@ func boundBodies(stack *middleware.Stack) error {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(resp.Body, limit), resp.Body}
+		}{io.LimitReader(body, limit), body}
 		return out, metadata, err
 	}), middleware.After)
 }

@@ -264,3 +264,58 @@ func TestErrorsNameThePlace(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A page of a list that is cut, that hangs, or that is none is fetched again, and
+// never taken for the end of the list.
+func TestListPages(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
+	const head = `<?xml version="1.0" encoding="UTF-8"?><ListBucketResult><Name>b</Name><KeyCount>1</KeyCount><IsTruncated>false</IsTruncated><Contents><Key>p/k</Key><Size>1</Size>`
+	const whole = head + `</Contents></ListBucketResult>`
+	for name, answer := range map[string]func(w http.ResponseWriter, r *http.Request){
+		"a page":     func(w http.ResponseWriter, _ *http.Request) { webPage(w, 200) },
+		"a 404 page": func(w http.ResponseWriter, _ *http.Request) { webPage(w, 404) },
+		"nothing":    func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", "0") },
+		"other XML":  func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<Other><Key>k</Key></Other>") },
+		"cut":        func(w http.ResponseWriter, _ *http.Request) { cut(w, len(whole), head) },
+		"too short":  func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, head) },
+		"hangs": func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, head)
+			w.(http.Flusher).Flush()
+			select {
+			case <-hang:
+			case <-r.Context().Done():
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			times := 1
+			srv := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+				if n <= times {
+					answer(w, r)
+					return
+				}
+				fmt.Fprint(w, whole)
+			})
+			s := srv.open(t, func(c *Config) { c.ReplyTimeout = 60 * time.Millisecond })
+			list := func() (keys []string, err error) {
+				for info, err := range s.List(t.Context(), "", "") {
+					if err != nil {
+						return keys, err
+					}
+					keys = append(keys, info.Key)
+				}
+				return keys, nil
+			}
+			// A refusal is not repeated, whoever it comes from.
+			if keys, err := list(); name != "a 404 page" && (err != nil || len(keys) != 1 || keys[0] != "k") {
+				t.Errorf("%q, %v", keys, err)
+			}
+			times = 1 << 30
+			keys, err := list()
+			if !errors.Is(err, objstore.ErrUndecided) || isContext(err) || len(keys) > 0 {
+				t.Errorf("%q, %v", keys, err)
+			}
+		})
+	}
+}

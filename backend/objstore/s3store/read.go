@@ -66,8 +66,6 @@ func (d *driver) Get(ctx context.Context, key string, opt objstore.GetOptions) (
 
 // get is one try of Get.
 func (d *driver) get(ctx context.Context, key string, in *s3.GetObjectInput, opt objstore.GetOptions) (objstore.Object, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	var out *s3.GetObjectOutput
 	a, err := d.try(opGet, d.repeat, func(o func(*s3.Options)) (err error) {
 		out, err = d.api.GetObject(ctx, in, o)
@@ -116,12 +114,10 @@ func (d *driver) get(ctx context.Context, key string, in *s3.GetObjectInput, opt
 		return fail(objstore.ErrTooLarge, fmt.Errorf("%d bytes, the limit is %d", length, opt.Limit))
 	}
 
-	incoming := watch(ctx, out.Body, d.silence, cancel)
-	defer incoming.timer.Stop()
-	if n, err := io.CopyN(io.Discard, incoming, skip); err != nil {
+	if n, err := io.CopyN(io.Discard, out.Body, skip); err != nil {
 		return fail(objstore.ErrUndecided, fmt.Errorf("%w: %d of %d bytes skipped: %w", errCut, n, skip, err))
 	}
-	body, err := readBody(incoming, length, opt.Limit)
+	body, err := readBody(out.Body, length, opt.Limit)
 	if err != nil {
 		return fail(classOfBody(err), err)
 	}
@@ -233,13 +229,9 @@ func (d *driver) List(ctx context.Context, prefix, after string) iter.Seq2[objst
 		}
 		last, empty := "", 0
 		for {
-			var out *s3.ListObjectsV2Output
-			a, err := d.try(opList, d.repeat, func(o func(*s3.Options)) (err error) {
-				out, err = d.api.ListObjectsV2(ctx, in, o)
-				return err
-			})
+			out, err := d.page(ctx, prefix, in)
 			if err != nil {
-				yield(objstore.Info{}, d.errorOf(opList, prefix, false, err, a))
+				yield(objstore.Info{}, err)
 				return
 			}
 			fail := func(format string, args ...any) {
@@ -285,6 +277,31 @@ func (d *driver) List(ctx context.Context, prefix, after string) iter.Seq2[objst
 				return
 			}
 			in.StartAfter, in.ContinuationToken = nil, &next
+		}
+	}
+}
+
+// page fetches one page of a List. One whose body was cut is fetched again, a few
+// times.
+func (d *driver) page(ctx context.Context, prefix string, in *s3.ListObjectsV2Input) (*s3.ListObjectsV2Output, error) {
+	for try := 0; ; try++ {
+		var out *s3.ListObjectsV2Output
+		a, err := d.try(opList, d.repeat, func(o func(*s3.Options)) (err error) {
+			out, err = d.api.ListObjectsV2(ctx, in, o)
+			return err
+		})
+		var e *objstore.Error
+		switch {
+		case err != nil:
+			e = d.errorOf(opList, prefix, false, err, a)
+		case out.KeyCount == nil && out.IsTruncated == nil && out.Name == nil && len(out.Contents) == 0:
+			// Not even an empty list: some other page, of which the SDK takes anything.
+			e = &objstore.Error{Op: opList, Key: prefix, Class: objstore.ErrUndecided, Hint: hintForeign, Err: d.at(errForeign)}
+		default:
+			return out, nil
+		}
+		if foreign := err == nil; !foreign && e.Status/100 != 2 || try == bodyTries-1 || ctx.Err() != nil || d.sleep(ctx, try) != nil {
+			return nil, e
 		}
 	}
 }
