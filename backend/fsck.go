@@ -43,9 +43,10 @@ type FsckLog struct {
 	Unnamed []FsckObjects
 	// Findings are what is not as it should be. Kinds beside those of a
 	// verification: epoch, lost (segments without a manifest that was there once)
-	// and rolled-back (an older manifest was put back). Two are no damage: foreign,
-	// a key that s3log has not made, and ahead, segments behind the end of a log of
-	// one generation.
+	// and rolled-back (an older manifest was put back). Three are no damage, as far
+	// as that shows: foreign, a key that s3log has not made; ahead, segments behind
+	// the end of a log of one generation; and headless, segments of the first epoch
+	// without a manifest.
 	Findings []Finding
 	// Verified is the verification, with ReadData, of a log that can be read.
 	Verified *Report
@@ -67,7 +68,7 @@ type FsckObjects struct {
 // OK reports whether nothing is damaged or missing, as far as was looked.
 func (l *FsckLog) OK() bool {
 	return l.Err == nil && (l.Verified == nil || l.Verified.OK()) &&
-		!slices.ContainsFunc(l.Findings, func(f Finding) bool { return f.Kind != kindForeign && f.Kind != kindAhead })
+		!slices.ContainsFunc(l.Findings, func(f Finding) bool { return !slices.Contains(remarks, f.Kind) })
 }
 
 // Fsck compares what is listed of a store with what its manifests say, and never
@@ -97,9 +98,13 @@ func (r *Reader) Fsck(ctx context.Context, opt FsckOptions) iter.Seq2[FsckLog, e
 	}
 }
 
-// kindAhead: segments behind the end of the log, which may mean that an older
-// manifest was put back.
-const kindAhead = "ahead"
+// Kinds of findings that are no damage by themselves.
+const (
+	kindAhead    = "ahead"    // segments behind the end of the log: perhaps an older manifest was put back
+	kindHeadless = "headless" // segments without a manifest: perhaps it was removed
+)
+
+var remarks = []string{kindForeign, kindAhead, kindHeadless}
 
 // readOnly is a store of which a check makes use: nothing is ever written.
 type readOnly struct{ objstore.Reader }
@@ -240,6 +245,9 @@ func (f *fsck) check(ctx context.Context, p place, head manifest.Head, err error
 		if err := f.compare(ctx, &l, rec, sizes); err != nil && l.Err == nil {
 			l.Err = opError("fsck", l.Log, err)
 		}
+	}
+	if l.State == "" && l.OK() && len(g.objects) > 0 && errors.Is(err, ErrNotFound) {
+		l.find(kindHeadless, g.manifest, "there is no manifest: segments were left by a fork or replay that failed, unless it was removed (then: fsck --rebuild, before they are collected)")
 	}
 	if f.opt.ReadData && l.State == manifest.StateOpen && l.Err == nil {
 		rep, err := f.c.b.Verify(ctx, l.Log, VerifyOptions{})

@@ -232,7 +232,7 @@ func fsckError(l *backend.FsckLog) error {
 	for _, f := range l.Findings {
 		var is error
 		switch f.Kind {
-		case "foreign", "ahead":
+		case "foreign", "ahead", "headless":
 			continue
 		case "rolled-back":
 			is = backend.ErrRolledBack
