@@ -13,6 +13,7 @@ import (
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/manifest"
 )
 
 // What an agent says about a deed.
@@ -121,7 +122,7 @@ type agent struct {
 	rough bool
 	stop  <-chan struct{} // closed when it is to end; may be nil
 
-	background, foreground, hasty *backend.Backend
+	background, foreground, leased, hasty *backend.Backend
 
 	next  int64  // number of its next event
 	owing []deed // of a rough agent: what it has to repeat or to decide
@@ -133,17 +134,19 @@ func newAgent(name string, seed, next int64, logs []string, store objstore.Store
 	a.background = backend.New(store, opt)
 	opt.Foreground = true
 	a.foreground = backend.New(store, opt)
+	opt.Lease = manifest.MinLease
+	a.leased = backend.New(store, opt)
 	opt.CommitTimeout = 100 * time.Millisecond
 	a.hasty = backend.New(store, opt)
 	return a
 }
 
 func (a *agent) backend() *backend.Backend {
-	n := 2
+	n := 3
 	if a.rough {
-		n = 3
+		n = 4
 	}
-	return []*backend.Backend{a.background, a.foreground, a.hasty}[a.rng.IntN(n)]
+	return []*backend.Backend{a.background, a.foreground, a.leased, a.hasty}[a.rng.IntN(n)]
 }
 
 func (a *agent) log() string { return a.logs[a.rng.IntN(len(a.logs))] }
