@@ -12,7 +12,7 @@ import (
 )
 
 // Options say how thoroughly to look. The zero value takes some seconds on a
-// store nearby, and some 1,500 requests.
+// store nearby, and some 2,000 requests.
 type Options struct {
 	// Rounds and Racers size the races; 0 means 25 rounds of 16 racers.
 	Rounds, Racers int
