@@ -14,8 +14,10 @@ import (
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/delaystore"
 	"github.com/s3log/s3log/backend/objstore/filestore"
 	"github.com/s3log/s3log/backend/objstore/memstore"
+	"github.com/s3log/s3log/backend/objstore/tracestore"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/sessiongen"
 )
@@ -130,13 +132,19 @@ func BenchmarkRawPut(b *testing.B) {
 }
 
 // BenchmarkAppendParallel is group commit: 64 goroutines append batches of 25
-// events to one log. Nothing is merged.
+// events to one log, also where a round trip takes 30 ms. Nothing is merged.
 func BenchmarkAppendParallel(b *testing.B) {
 	const goroutines, perLog = 64, 40 * logEvents / 25 // batches
 	all, size := batches(400, 25)
-	for _, st := range benchStores(b)[:2] {
+	stores := benchStores(b)
+	memory := stores[1].open
+	stores[2].name, stores[2].open = "30ms", func() objstore.Store {
+		return delaystore.New(memory(), delaystore.Options{Latency: delaystore.Latency{Median: 30 * time.Millisecond}})
+	}
+	for _, st := range stores {
 		b.Run(st.name, func(b *testing.B) {
-			be := backend.New(st.open(), backend.Options{PauseMerging: true})
+			trace := tracestore.New(st.open(), tracestore.Options{})
+			be := backend.New(trace, backend.Options{PauseMerging: true})
 			b.SetBytes(size / int64(len(all)))
 			b.ReportAllocs()
 			b.ResetTimer()
@@ -163,6 +171,7 @@ func BenchmarkAppendParallel(b *testing.B) {
 				closeLog(b, l)
 			}
 			perEvent(b, int64(25*b.N), used)
+			b.ReportMetric(float64(25*b.N)/float64(trace.Counts().Put), "events/PUT")
 		})
 	}
 }
