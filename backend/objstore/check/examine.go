@@ -67,6 +67,7 @@ const (
 	raceBudget     = time.Minute
 	cleanupTimeout = 30 * time.Second
 	fewCreates     = 4 // where a key that was created stays for ever
+	fewRaces       = 8 // a racy store may well pass less than these
 )
 
 // Examine finds out what a store and the credentials that it was opened with
@@ -236,7 +237,7 @@ func (x *examination) races(ctx context.Context) {
 		if result.Undecided > 0 {
 			f.Seen += fmt.Sprintf("; of %d others not all replies came", result.Undecided)
 		}
-		if result.Races < x.opt.Rounds/2 {
+		if result.Races < fewRaces {
 			f.Status, f.Means = Unknown, "too few to conclude anything"
 		} else {
 			x.report.Profile.Conditional, x.report.Profile.Raced = true, true

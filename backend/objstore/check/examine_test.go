@@ -247,6 +247,24 @@ func TestA15ExamineKMS(t *testing.T) {
 	can(t, r, no, no, no, no)
 }
 
+// A-15, for writers: a key may not be used to encrypt.
+func TestA15ExamineKMSWrite(t *testing.T) {
+	for _, trusted := range []bool{false, true} {
+		w := newWorld()
+		w.descr = &check.Description{Trusted: trusted, Nowhere: objstore.NewVersion("none"), Markers: check.No}
+		w.deny = func(op, key string) error {
+			if op == "Put" && strings.HasPrefix(key, "probe/") {
+				return &objstore.Error{Op: op, Key: key, Class: objstore.ErrRefused, Code: "KMS.DisabledException", Status: 400, Hint: "the KMS key may not be used"}
+			}
+			return nil
+		}
+		r := examine(t, w)
+		can(t, r, yes, no, yes, no)
+		sees(t, r, check.NameConditional, check.Unknown, "KMS.DisabledException")
+		sees(t, r, check.NameConditional, check.Unknown, "the KMS key may not be used")
+	}
+}
+
 // Absence may be hidden from those who may not list: then what is there already
 // is written over itself, on a condition that cannot hold.
 func TestExamineHiddenAbsence(t *testing.T) {

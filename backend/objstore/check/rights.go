@@ -63,9 +63,9 @@ func (x *examination) rights(ctx context.Context) {
 		safe = No
 	case x.proof == nil:
 		safe = Yes
-	case errors.Is(x.proof, objstore.ErrDenied):
+	case errors.Is(x.proof, objstore.ErrRefused):
 		// Where nothing is known, the first write of a process is refused.
-		if safe = No; x.place.Trusted || x.opt.Profile.Conditional {
+		if safe = No; plainlyDenied(x.proof) && (x.place.Trusted || x.opt.Profile.Conditional) {
 			safe = Yes
 		}
 	}
@@ -173,9 +173,12 @@ func (x *examination) mayWrite(ctx context.Context, present [2]string, told [2]b
 		switch {
 		case errors.Is(x.proof, objstore.ErrUnsupported):
 			f.Status = Skipped
-		case errors.Is(x.proof, objstore.ErrDenied):
+		case errors.Is(x.proof, objstore.ErrRefused):
 			f.Status, f.Do = Denied, hintOf(x.proof)
 			f.Seen = "not permitted below " + probePrefix + ", where a store that is not known is tried before anything of a log is written"
+			if !plainlyDenied(x.proof) {
+				f.Seen = textOf(x.proof)
+			}
 			r.answers = [2]Answer{No, No}
 		}
 		x.add(f)

@@ -47,7 +47,7 @@ func TestDescribe(t *testing.T) {
 // The whole of it, as doctor does it, and what is left then.
 func TestExamine(t *testing.T) {
 	s := open(t, t.TempDir(), Options{})
-	r := check.Examine(t.Context(), s, check.Options{Rounds: 2, Racers: 4})
+	r := check.Examine(t.Context(), s, check.Options{Rounds: 4, Racers: 4})
 	for _, name := range []string{"directory", "sync", "case", check.NameConditional, check.NameRace, check.NameConsistency, check.NameWrite, check.NameDelete, check.NameMetadata} {
 		if f, _ := r.Find(name); f.Status != check.OK && !(name == "case" && f.Status == check.Warning) {
 			t.Errorf("%s: %+v", name, f)
@@ -68,7 +68,7 @@ func TestExamine(t *testing.T) {
 func TestExamineReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{ReadOnly: true})
-	r := check.Examine(t.Context(), s, check.Options{Rounds: 2, Racers: 4})
+	r := check.Examine(t.Context(), s, check.Options{Rounds: 4, Racers: 4})
 	if r.Err() != nil || r.Can != (check.Abilities{Read: check.Yes, Append: check.No, List: check.Yes, Collect: check.No}) {
 		t.Errorf("%v, %s", r.Err(), r.Summary())
 	}
@@ -89,7 +89,7 @@ func TestExamineSyncFails(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	// Nor does it take the writes of a proof.
-	r := check.Examine(t.Context(), s, check.Options{Rounds: 2, Racers: 4})
+	r := check.Examine(t.Context(), s, check.Options{Rounds: 4, Racers: 4})
 	if f, _ := r.Find(check.NameConditional); f.Status != check.Unknown || !strings.Contains(f.Seen, "I/O error") {
 		t.Errorf("%+v", f)
 	}

@@ -145,7 +145,7 @@ func (s *suite) oneWinner(key, what string, cond objstore.Condition) {
 
 // examine runs the checks that a person would.
 func (s *suite) examine() {
-	r := check.Examine(s.Context(), s.store, check.Options{Racers: s.opt.Writers, Rounds: 4})
+	r := check.Examine(s.Context(), s.store, check.Options{Racers: s.opt.Writers, Rounds: 6})
 	for _, f := range r.Findings {
 		switch f.Name {
 		case check.NameConditional, check.NameRace, check.NameConsistency, check.NameListing, check.NameRead, check.NameList:
