@@ -343,6 +343,9 @@ func TestFoldRefuses(t *testing.T) {
 		return objects
 	}
 	flipped := damaged(keys[1], func(b []byte) []byte { b[20] ^= 1; return b })
+	forged := restore(t, mem.Snapshot(""))
+	forgeManifest(t, forged, "log", func(r *manifest.Record) { r.Tail = bytes.Repeat([]byte("x"), 40) })
+	badTail := forged.Snapshot("")
 	for _, tc := range []struct {
 		name    string
 		objects map[string][]byte
@@ -358,6 +361,7 @@ func TestFoldRefuses(t *testing.T) {
 		{name: "a damaged manifest", id: "bad", want: backend.ErrCorrupt, key: manifest.Key("bad")},
 		{name: "a damaged input", objects: flipped, id: "log", want: backend.ErrCorrupt, key: keys[1]},
 		{name: "a missing input", objects: damaged(keys[2], func([]byte) []byte { return nil }), id: "log", want: backend.ErrMissing, key: keys[2]},
+		{name: "a damaged tail", objects: badTail, id: "log", want: backend.ErrCorrupt, key: manifest.Key("log"), opt: backend.FoldOptions{Tail: backend.FoldTailTake}},
 		{name: "an unknown choice", id: "log", opt: backend.FoldOptions{Tail: "x"}},
 		{name: "too small results", id: "log", opt: backend.FoldOptions{MaxBytes: 1000}},
 		{name: "too large results", id: "log", opt: backend.FoldOptions{MaxBytes: 1 << 30}},

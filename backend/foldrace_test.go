@@ -236,6 +236,43 @@ func TestFoldKeepsItsResultOverATakeover(t *testing.T) {
 	verifyClean(t, backend.NewReader(mem, backend.Options{}), "log")
 }
 
+// Where the copy for a new epoch cannot be uploaded, the fold fails; so it does
+// where another log has come in the place of the one that it has read.
+func TestFoldThatCannotGoOn(t *testing.T) {
+	objects := foldable(t)
+	for name, tc := range map[string]struct {
+		act  func(mem *memstore.Store)
+		rule *faultstore.Rule
+		want error
+	}{
+		"the copy is refused": {
+			act:  func(mem *memstore.Store) { barrier(t, mem, "log", 9) },
+			rule: &faultstore.Rule{Match: faultstore.Puts("segments/"), Nth: 2, Times: -1, Fault: faultstore.Denied()},
+			want: backend.ErrDenied,
+		},
+		"another log": {
+			act: func(mem *memstore.Store) {
+				forgeManifest(t, mem, "log", func(r *manifest.Record) { r.UID = "another" })
+			},
+			want: backend.ErrNotFound,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mem := restore(t, objects)
+			store := faultstore.New(mem, faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: faultstore.Before(func() { tc.act(mem) })})
+			if tc.rule != nil {
+				store.Inject(*tc.rule)
+			}
+			if rep, err := backend.New(store, backend.Options{}).Fold(t.Context(), "log", backend.FoldOptions{}); !errors.Is(err, tc.want) || len(rep.Steps) != 0 {
+				t.Errorf("%+v, %v", rep, err)
+			}
+			if n := len(record(t, mem, "log").Segments); n != 4 {
+				t.Errorf("%d segments", n)
+			}
+		})
+	}
+}
+
 // A reader goes on half way through a log that is folded, also when what was
 // replaced is removed at once.
 func TestFoldUnderAReader(t *testing.T) {
