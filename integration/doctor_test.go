@@ -380,7 +380,8 @@ func TestDoctorOfVersionedBucket(t *testing.T) {
 	}
 }
 
-// Two stores of one run say nothing of each other: the report is of one place.
+// With the profile that doctor prints, no proof precedes the first write of a
+// process.
 func TestDoctorThroughProfile(t *testing.T) {
 	r := newRig(t)
 	d := r.directly(t).doctor(t, 0, "--rounds", "4")
