@@ -74,28 +74,57 @@ func (tr *traced) ends() {
 	clean(tr.t, tr.mem)
 }
 
-// plainAppend makes the next append one that names nothing, while an upload that
-// it has not seen finishes: strike happens when it is sent and the upload is done.
-func (tr *traced) plainAppend(strike func()) {
+// upload is one that happens in the background.
+type upload struct {
+	name   string
+	nth    int // among those of segments that begin with seq 0
+	events int // after which it begins
+}
+
+// uploads are that of the first seal, and that of a merge, whose result would fit
+// also where the tail was read anew.
+var uploads = []upload{{"seal", 1, 2}, {"merge", 2, 9}}
+
+// inject lets a fault strike the upload, or a later try of it.
+func (u upload) inject(tr *traced, try int, f faultstore.Fault) *faultstore.Injection {
+	return tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("segments/log/0000000000000000-"), Nth: u.nth + try, Fault: f})
+}
+
+// begin appends until the upload has begun.
+func (u upload) begin(tr *traced, in *faultstore.Injection) {
 	tr.t.Helper()
-	sent := make(chan struct{})
-	tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("segments/"), Nth: 1, Fault: faultstore.Before(func() { <-sent })})
-	tr.append(2)
-	synctest.Wait()
-	tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: faultstore.Before(func() {
-		close(sent)
-		synctest.Wait()
-		strike()
-	})})
-	tr.append(1)
+	for range u.events {
+		tr.append(1)
+		for range 100 { // back-offs
+			synctest.Wait()
+			time.Sleep(time.Second)
+		}
+	}
+	if in.Hits() != 1 {
+		tr.t.Fatalf("the %s has not begun", u.name)
+	}
+}
+
+// eachUpload runs a test with each upload.
+func eachUpload(t *testing.T, test func(t *testing.T, u upload)) {
+	for _, u := range uploads {
+		t.Run(u.name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { test(t, u) }) })
+	}
 }
 
 // An upload that was finished in the background while a plain append was under way
 // is behind a barrier: no later commit names it [X1 N1 N3].
 func TestX1UploadBeforeABarrier(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eachUpload(t, func(t *testing.T, u upload) {
 		tr := newTraced(t, memstore.New(t), asIs)
-		tr.plainAppend(func() { tr.gone(tr.collect()) })
+		sent := make(chan struct{})
+		u.begin(tr, u.inject(tr, 0, faultstore.Before(func() { <-sent })))
+		tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: faultstore.Before(func() {
+			close(sent)
+			synctest.Wait()
+			tr.gone(tr.collect())
+		})})
+		tr.append(1)
 		tr.append(6)
 		tr.ends()
 	})
@@ -104,16 +133,14 @@ func TestX1UploadBeforeABarrier(t *testing.T) {
 // The same where the append has landed, its reply was lost, and the barrier came
 // on top: it is judged committed, without a rebase [Y1].
 func TestY1UploadBeforeABarrierOnTopOfALostReply(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	eachUpload(t, func(t *testing.T, u upload) {
 		var outer *faultstore.Store
 		tr := newTraced(t, memstore.New(t), func(st *faultstore.Store) *faultstore.Store {
 			outer = faultstore.New(st)
 			return outer
 		})
 		sent := make(chan struct{})
-		tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("segments/"), Nth: 1, Fault: faultstore.Before(func() { <-sent })})
-		tr.append(2)
-		synctest.Wait()
+		u.begin(tr, u.inject(tr, 0, faultstore.Before(func() { <-sent })))
 		lost := outer.Inject(faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: faultstore.LostReply()})
 		tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: faultstore.After(func() {
 			close(sent)
@@ -129,30 +156,36 @@ func TestY1UploadBeforeABarrierOnTopOfALostReply(t *testing.T) {
 	})
 }
 
-// An upload whose reply was lost is repeated after the barrier, and recreates what
-// the collection has removed: nobody names it, and the next collection finds it [Y2].
+// An upload whose reply was lost is repeated after the barrier: it finds itself
+// there, or recreates what the collection has removed. Nobody names it, whenever
+// the removal arrives [Y2].
 func TestY2UploadRepeatedAfterABarrier(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tr := newTraced(t, memstore.NewWith(t, memstore.Options{LateRetries: true}), asIs)
-		again := make(chan struct{})
-		tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("segments/"), Nth: 1, Fault: faultstore.LostReply()})
-		second := tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("segments/"), Nth: 2, Fault: faultstore.Before(func() { <-again })})
-		tr.append(2)
-		for second.Hits() == 0 { // after a back-off
-			time.Sleep(time.Second)
-		}
-		tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: faultstore.Before(func() {
-			tr.gone(tr.collect())
-			close(again)
-			synctest.Wait()
-			if n := len(keys(tr.mem, "segments/")); n != 1 {
-				t.Errorf("%d segments: the upload was not repeated", n)
+	for _, late := range []bool{true, false} {
+		eachUpload(t, func(t *testing.T, u upload) {
+			tr := newTraced(t, memstore.NewWith(t, memstore.Options{LateRetries: true}), asIs)
+			again := make(chan struct{})
+			u.inject(tr, 0, faultstore.LostReply())
+			u.begin(tr, u.inject(tr, 1, faultstore.Before(func() { <-again })))
+			collecting := faultstore.New(tr.mem)
+			removal := collecting.Inject(faultstore.Rule{Match: faultstore.Op("Delete"), Fault: faultstore.Late()})
+			if !late {
+				removal.Stop()
 			}
-		})})
-		tr.append(1)
-		tr.append(6)
-		tr.ends()
-	})
+			tr.st.Inject(faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: faultstore.Before(func() {
+				time.Sleep(day + time.Minute)
+				all, err := gcAll(t, collecting, backend.GCOptions{})
+				if err != nil || !all[0].Barrier || len(all[0].Objects) != 1 || late != (removal.Held() == 1) {
+					t.Errorf("%+v, %v", all, err)
+				}
+				close(again)
+				synctest.Wait()
+			})})
+			tr.append(1)
+			tr.append(6)
+			removal.Release(t.Context())
+			tr.ends()
+		})
+	}
 }
 
 // A commit that names an upload lands between a collection's look at the manifest
