@@ -48,7 +48,11 @@ type GCLog struct {
 	// more. Void: that was the making of a void, or a new revision of one. In a dry
 	// run, that it would be.
 	Barrier, Void bool
-	// Findings are what is not as it should be. Nothing is removed because of one.
+	// Findings are what is not as it should be; nothing is removed because of one.
+	// Their kinds: foreign (a key that s3log has not made), epoch (an object of an
+	// epoch far above the manifest's), lost (segments of a log whose manifest was
+	// removed), and where the manifest cannot be read denied, damaged, version or
+	// rolled-back.
 	Findings []Finding
 	// Err is why something was left undone that should have been done; what was
 	// done all the same is in Objects.
@@ -85,10 +89,10 @@ const (
 
 // Kinds of findings beside those of a verification.
 const (
-	kindForeign    = "foreign"     // a key that s3log has not made
-	kindEpoch      = "epoch"       // an object of an epoch far above the manifest's
-	kindLost       = "lost"        // segments of a log whose manifest was removed
-	kindRolledBack = "rolled-back" // an older manifest was put back
+	kindForeign    = "foreign"
+	kindEpoch      = "epoch"
+	kindLost       = "lost"
+	kindRolledBack = "rolled-back"
 )
 
 // Removed counts the objects that are gone, and their bytes.

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -512,4 +514,59 @@ func TestCollectionChangesNoListing(t *testing.T) {
 			t.Errorf("%v, was %v", got, before)
 		}
 	})
+}
+
+// crowd is a store with a great many logs, which are made up as they are listed:
+// a segment each, uploaded just now, and no manifest.
+type crowd struct {
+	objstore.Store
+	logs int
+	look func(log int)
+}
+
+func (s *crowd) List(_ context.Context, prefix, _ string) iter.Seq2[objstore.Info, error] {
+	return func(yield func(objstore.Info, error) bool) {
+		if prefix != manifest.SegmentTree {
+			return
+		}
+		for i := range s.logs {
+			s.look(i)
+			key := manifest.SegmentKey(fmt.Sprintf("log-%07d", i), manifest.Name{Epoch: 1})
+			if !yield(objstore.Info{Key: key, Size: 1000, Modified: time.Now(), Date: time.Now()}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Memory is that of a few logs, however many the store has.
+func TestCollectionMemory(t *testing.T) {
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var early, late uint64
+	st := &crowd{Store: memstore.New(t), logs: 40_000, look: func(i int) {
+		switch i {
+		case 1_000:
+			early = heap()
+		case 39_999:
+			late = heap()
+		}
+	}}
+	n := 0
+	for g, err := range backend.New(st, backend.Options{}).GC(t.Context(), backend.GCOptions{}) {
+		if err != nil || g.Err != nil || len(g.Objects) != 1 || g.Objects[0].Fate != manifest.FateYoung {
+			t.Fatalf("%+v, %v", g, err)
+		}
+		n++
+	}
+	if n != st.logs {
+		t.Errorf("%d logs", n)
+	}
+	if late > early+1<<20 {
+		t.Errorf("the heap has grown from %d to %d bytes with the number of logs", early, late)
+	}
 }

@@ -22,7 +22,8 @@ const (
 )
 
 // errBusy: others committed before every barrier.
-var errBusy = errors.New("the log is committed to faster than a barrier can be made")
+var errBusy error = &OpError{Op: "commit", Seq: -1, Err: errors.New("the log is committed to faster than a barrier can be made"),
+	Hint: "nothing depends on it: the next collection tries again"}
 
 // read gets the manifest of a group, by its key where that is all that is known.
 // ErrNotFound is sure: where the credentials do not let the store say so, the
@@ -83,7 +84,7 @@ func (c *collector) collect(ctx context.Context, g *group, head manifest.Head, e
 		rec, err = c.settle(ctx, &out, g, head)
 	}
 	if err != nil {
-		out.Err = opError("gc", out.Log, fmt.Errorf("barrier: %w", err))
+		out.Err = &OpError{Op: "gc", Log: out.Log, Key: g.manifest, Seq: -1, Err: fmt.Errorf("barrier: %w", err), Hint: hint(err)}
 	}
 	if rec != nil {
 		out.State = rec.State
