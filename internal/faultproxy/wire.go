@@ -81,9 +81,11 @@ func Surplus(extra string) Fault {
 
 // Endless answers with what the server says, but its body, of unknown length,
 // never ends: it is repeated until the client goes away.
-func Endless() Fault {
+func Endless() Fault { return func(x *Exchange) { EndlessReply(x.Forward())(x) } }
+
+// EndlessReply answers with r in that way; the server never sees the request.
+func EndlessReply(r *Reply) Fault {
 	return func(x *Exchange) {
-		r := x.Forward()
 		x.stream(r, false, func(send func([]byte) bool) {
 			body := bytes.Repeat(append(r.Body, '\n'), 1+(64<<10)/(len(r.Body)+1))
 			for send(body) {
@@ -169,9 +171,10 @@ func RepeatAtOnce() Fault {
 }
 
 // Instead answers with r; the server never sees the request.
-func Instead(r *Reply) Fault { return func(x *Exchange) { x.Answer(r.clone()) } }
+func Instead(r *Reply) Fault { return func(x *Exchange) { x.Answer(r.Clone()) } }
 
-func (r *Reply) clone() *Reply {
+// Clone is a copy of a reply that can be changed.
+func (r *Reply) Clone() *Reply {
 	return &Reply{Status: r.Status, Header: r.Header.Clone(), Body: bytes.Clone(r.Body)}
 }
 
