@@ -88,7 +88,7 @@ func (x *explorer) otherLanded(n *world, p int, head Head) {
 	case decider:
 		x.settled(n, n.procs[a.settles].token, head)
 	case collects:
-		s.base, s.wrote = x.versionOf(head), x.cfg.broken.fates != nil
+		s.base, s.wrote = x.versionOf(head), x.cfg.broken.fates != nil || x.cfg.broken.relist
 		x.weighs(n, p)
 		return
 	}
