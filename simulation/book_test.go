@@ -27,6 +27,7 @@ type entry struct {
 	port            *port
 	log, writer     string // the handle that it went through
 	tags            []string
+	ends            []string // of the lines, which are stored as they are
 	key             string
 	expect          *int64
 	bracket         bool
@@ -104,7 +105,8 @@ var words = []struct {
 }
 
 // texts are what errors say that no sentinel tells apart.
-var texts = map[string]string{"it was not tried again": "abandoned", "repeat the replay": "read once", "faster than a barrier can be made": "busy"}
+var texts = map[string]string{"it was not tried again": "abandoned", "repeat the replay": "read once", "faster than a barrier can be made": "busy",
+	"others changed what was being folded": "busy", "others, or the store, kept the manifest": "busy"}
 
 // faulty are words for what must have a cause in the network, or in a context.
 var faulty = []string{"unknown", "unsupported store", "refused", "rejected", "timed out", "cancelled", "failed in passing"}
@@ -159,6 +161,9 @@ func (b *book) answer(e *entry, ends bool, receipt backend.Receipt, err error) {
 		if errors.Is(err, backend.ErrFenced) {
 			b.r.witness.fenced(e, err)
 		}
+		if _, judged := errors.AsType[*manifest.CommitError](err); judged && (e.word == "fenced" || e.word == "deleted") {
+			b.r.witness.missed(e)
+		}
 	}
 	b.r.count("append: "+e.word, 1)
 }
@@ -191,9 +196,10 @@ func (b *book) settled(e *entry, d backend.Decision) {
 	e.answered, e.decided = time.Now(), true
 	if d.Committed {
 		b.ack(e, d.Receipt)
-	} else {
-		b.refuse(e)
+		return
 	}
+	b.refuse(e)
+	b.r.witness.missed(e)
 }
 
 // resumed checks the receipt of a resume.
@@ -240,8 +246,9 @@ func (w *witness) acknowledged(e *entry) {
 		return
 	}
 	for i, tag := range e.tags {
-		if got := tagOf(l.lines[r.First+int64(i)]); got != tag {
-			fail("LOSTACK", "%s is there", got)
+		line := l.lines[r.First+int64(i)]
+		if got := tagOf(line); got != tag || !strings.HasSuffix(string(line), e.ends[i]) {
+			fail("LOSTACK", "%.200s is there", line)
 			return
 		}
 	}
@@ -272,6 +279,22 @@ func (w *witness) unappended(e *entry) {
 	for _, tag := range e.tags {
 		if at, there := w.log(e.log).tags[tag]; there && e.key == "" {
 			w.r.fail("LIE", "%s was told that %q is not in %s (%v), and it is at %d", e.caller, tag, e.log, e.err, at)
+		}
+	}
+}
+
+// missed checks that the key of what is said not to be in the log was not there
+// before anybody asked.
+func (w *witness) missed(e *entry) {
+	l := w.log(e.log)
+	at, there := l.tags[e.tags[0]]
+	if e.key == "" || !there || !strings.HasSuffix(string(l.lines[at]), e.ends[0]) { // the key is that of other events
+		return
+	}
+	for _, v := range l.versions {
+		if v.rec.Next > at && v.at.Before(e.call) {
+			w.r.fail("KEYMISS", "%s was told that %q is not in %s (%v), and its key was there since %v before", e.caller, e.tags, e.log, e.err, e.call.Sub(v.at))
+			return
 		}
 	}
 }

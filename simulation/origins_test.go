@@ -140,9 +140,9 @@ func (c *change) appended(n int) {
 
 // judged is what a backward scan of the first n events of a log says of a bracket.
 func (l *record) judged(n int64, open, close string) string {
-	events, err := plainlog.ParseAll(l.lines[:n])
+	events, err := plainlog.ParseAll(l.lines[:min(n, int64(len(l.lines)))])
 	if err != nil {
-		panic(err)
+		return err.Error()
 	}
 	answer, _, _ := plainlog.Verdict(events, open, close)
 	return answer

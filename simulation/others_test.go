@@ -52,10 +52,14 @@ func (p *process) forked(opt backend.ForkOptions, r backend.Receipt) {
 	p.r.say(p.name, "fork: %+v", r)
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	l := p.r.witness.log(childLog)
-	rec := l.newest()
+	var rec *manifest.Record // it may be deleted by now
+	for _, v := range p.r.witness.log(childLog).versions {
+		if v.rec.State == manifest.StateOpen {
+			rec = v.rec
+		}
+	}
 	switch {
-	case rec == nil || rec.State != manifest.StateOpen || rec.Origin.Kind != manifest.KindFork:
+	case rec == nil || rec.Origin.Kind != manifest.KindFork:
 		p.r.fail("LOSTACK", "%s was told of a fork that is not there", p.name)
 	case opt.At != nil && rec.Origin.Inherited != *opt.At+1:
 		p.r.fail("CHILD", "%s asked for a fork at %d and was told of one of %d events", p.name, *opt.At, rec.Origin.Inherited)

@@ -194,6 +194,7 @@ type job struct {
 	n    int // events
 	pad  int // bytes that do not compress, in each
 	key  string
+	last bool // it releases the log
 }
 
 // kinds of jobs, with their weights.
@@ -208,7 +209,6 @@ var jobKinds = []role{
 	{name: "invalid", weight: 1}, // no event
 	{name: "claim", weight: 1},   // Claim, then a note
 	{name: "renew", weight: 1},   // Renew, then a note
-	{name: "last", weight: 1},    // releases the log with it
 }
 
 // drawPast draws what a log holds already. Many small segments are what merges
@@ -223,7 +223,7 @@ func drawPast(rng *rand.Rand) (jobs []job) {
 func drawJobs(rng *rand.Rand, p *plan, prefix string) (jobs []job) {
 	keyed := oneOf(rng, 2)
 	for i := range 1 + rng.IntN(5) {
-		j := job{kind: draw(rng, jobKinds).name, tag: fmt.Sprint(prefix, i), n: 1, pad: pick(rng, 0, 0, 10, 100)}
+		j := job{kind: draw(rng, jobKinds).name, tag: fmt.Sprint(prefix, i), n: 1, pad: pick(rng, 0, 0, 10, 100), last: oneOf(rng, 12)}
 		if j.kind == "note" {
 			j.n = pick(rng, 1, 1, 2, 3)
 		}

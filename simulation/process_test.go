@@ -17,16 +17,17 @@ import (
 
 // process is one program and what it has, or one of several callers in it.
 type process struct {
-	r    *run
-	part part
-	name string // of the caller
-	rng  *rand.Rand
-	lane int64
-	port *port
-	opt  backend.Options
-	b    *backend.Backend
-	aide *port // another process, that settles what this one leaves open
-	n    int   // tries
+	r      *run
+	part   part
+	name   string // of the caller
+	gentle bool   // the handle that was opened last may not replace the holder of a lease
+	rng    *rand.Rand
+	lane   int64
+	port   *port
+	opt    backend.Options
+	b      *backend.Backend
+	aide   *port // another process, that settles what this one leaves open
+	n      int   // tries
 }
 
 func newPort(r *run, name string, lane int64) *port {
@@ -130,9 +131,7 @@ var openings = []opening{
 		return p.b.Create(p.part.log, backend.CreateOptions{Header: header(p.part.log)})
 	}},
 	{"create or adopt", createOrAdopt}, {"create or adopt", createOrAdopt},
-	{"adopt", func(ctx context.Context, p *process) (*backend.Log, error) {
-		return p.b.Adopt(ctx, p.part.log, p.mayTake())
-	}},
+	{"adopt", adopt},
 	{"resume", resume(backend.ResumeOptions{})},
 	{"resume later", resume(backend.ResumeOptions{Delay: true})},
 	{"resume and claim", resume(backend.ResumeOptions{Claim: true})},
@@ -141,6 +140,10 @@ var openings = []opening{
 
 func createOrAdopt(_ context.Context, p *process) (*backend.Log, error) {
 	return p.b.Create(p.part.log, backend.CreateOptions{Header: header(p.part.log), OrAdopt: true, AdoptOptions: p.mayTake()})
+}
+
+func adopt(ctx context.Context, p *process) (*backend.Log, error) {
+	return p.b.Adopt(ctx, p.part.log, p.mayTake())
 }
 
 func resume(opt backend.ResumeOptions) func(context.Context, *process) (*backend.Log, error) {
@@ -156,6 +159,7 @@ func resume(opt backend.ResumeOptions) func(context.Context, *process) (*backend
 
 func (p *process) mayTake() backend.AdoptOptions {
 	opt := backend.AdoptOptions{TakeOver: !oneOf(p.rng, 4) || p.r.calm.Load()}
+	p.gentle = !opt.TakeOver
 	if oneOf(p.rng, 6) {
 		opt.Quiet = lasting(drawn(p.rng, time.Minute), 5)
 	}
@@ -180,6 +184,9 @@ func (p *process) open(how opening) *handle {
 	if l == nil {
 		return nil
 	}
+	p.r.mu.Lock()
+	p.r.witness.gentle[l.Writer()] = p.gentle
+	p.r.mu.Unlock()
 	return &handle{p: p, l: l, strikes: strikes, calls: new(int), ends: new(bool)}
 }
 
@@ -233,7 +240,15 @@ func (r *run) past() {
 	defer r.calm.Store(false)
 	p := newProcess(r, maxCast-1, part{name: "past", log: mainLog})
 	for i, j := range r.plan.past {
-		h := p.open(opening{"create or adopt", createOrAdopt})
+		how := opening{"create or adopt", createOrAdopt}
+		if i > 0 {
+			how = opening{"adopt", adopt}
+		}
+		h := p.open(how)
+		if h == nil {
+			r.fail("INTERNAL", "past: it cannot be written")
+			return
+		}
 		p.append(h, j)
 		p.pause(3)
 		if err := h.l.Close(context.Background(), backend.CloseOptions{Seal: i < len(r.plan.past)-1}); err != nil {

@@ -84,6 +84,10 @@ func playMany(t *testing.T, first uint64, n int) *total {
 // report shows a schedule that broke a promise, as small as it gets.
 func report(t *testing.T, res result) {
 	t.Helper()
+	if os.Getenv("S3LOG_SHRINK") == "no" { // of a mutant
+		t.Errorf("seed %d: %s", res.plan.seed, res.broken)
+		return
+	}
 	small := shrink(t, res.plan)
 	without := small.plan.leftOut()
 	t.Errorf("seed %d: %s\n\nWithout what is not needed for it (%s):\n%s\n%s\n\n%s\n\nPlay it again: S3LOG_SEED=%d S3LOG_WITHOUT=%s go test -run TestReplay ./simulation",

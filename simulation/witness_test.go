@@ -23,11 +23,13 @@ import (
 //	LOSTACK    acknowledged, yet not in the log at that place; or events are gone
 //	TWICE      events are in the log twice
 //	ORDER      events of a caller, or of a handle, are not in the order of its calls
+//	KEYMISS    sent, and told that it is not in the log, although its key was there
 //	HOLE       a later append of a handle is in the log, an earlier one is not
 //	PHANTOM    events in the log that nobody appended
 //	FENCE      a writer that was replaced commits
 //	FALSEFENCE told "fenced", and nobody has replaced it
 //	OWNER      two writers commit in one generation, or maintenance changes the owner
+//	LEASE      a writer was replaced that held a lease, by one that may not do so
 //	CHAIN      revision, epoch, generation or next do not follow the version before
 //	SEED       closers or boundary are not those of what was there
 //	BRACKET    a bracket was opened in one step with a look, and one was open
@@ -52,6 +54,7 @@ type witness struct {
 	versions map[string]string  // names of versions in traces
 	landed   map[string]bool    // commits that took effect
 	refuted  map[string]string  // commits of which somebody was told that they did not
+	gentle   map[string]bool    // writers that may not replace the holder of a lease
 }
 
 // record is the history of one id.
@@ -74,7 +77,7 @@ type version struct {
 func newWitness(r *run) *witness {
 	return &witness{
 		r: r, codec: segment.NewCodec(), logs: map[string]*record{}, uploads: map[string]*port{}, names: map[string]string{},
-		versions: map[string]string{}, landed: map[string]bool{}, refuted: map[string]string{},
+		versions: map[string]string{}, landed: map[string]bool{}, refuted: map[string]string{}, gentle: map[string]bool{},
 	}
 }
 
@@ -138,12 +141,21 @@ func (w *witness) delete(key string) {
 				w.r.fail("DANGLING", "%s is deleted, and revision %d names it", key, rec.Revision)
 			}
 		}
+		if rec.State == manifest.StateDeleted && strings.HasPrefix(key, manifest.SegmentPrefix(id)) && w.tooEarly(rec.Commit.At, grace) {
+			w.r.fail("DANGLING", "%s is deleted %v after its log was", key, time.Since(time.UnixMilli(rec.Commit.At)))
+		}
 		for _, s := range rec.Retired {
-			if manifest.SegmentKey(id, s.Name) == key && w.r.plan.jumps == 0 && time.Since(time.UnixMilli(s.At)) < grace-2*time.Second {
+			if manifest.SegmentKey(id, s.Name) == key && w.tooEarly(s.At, grace) {
 				w.r.fail("DANGLING", "%s is deleted %v after it was replaced", key, time.Since(time.UnixMilli(s.At)))
 			}
 		}
 	}
+}
+
+// tooEarly reports whether the grace since a time is not over, where clocks can
+// tell.
+func (w *witness) tooEarly(at int64, grace time.Duration) bool {
+	return w.r.plan.jumps == 0 && time.Since(time.UnixMilli(at)) < grace-2*time.Second
 }
 
 // commit sees a manifest take effect.
@@ -263,6 +275,9 @@ func (c *change) owner() {
 			c.fail("FENCE", "%s owned it before, and takes it over again", by)
 		case last.First != first:
 			c.fail("OWNER", "its generation is said to begin at %d, the log ended at %d", last.First, first)
+		}
+		if b != nil && b.Lease != nil && c.w.gentle[by] && c.w.r.plan.jumps == 0 && time.Now().Before(time.UnixMilli(b.Lease.Until)) {
+			c.fail("LEASE", "%s takes it over from %s, whose lease ends in %v", by, b.Owner.Writer, time.Until(time.UnixMilli(b.Lease.Until)))
 		}
 		c.l.owners[by] = true
 		c.w.r.count("takeover: "+last.Kind, 1)

@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -103,8 +104,8 @@ func (p *process) shoot() {
 				return
 			}
 			h := p.open(opening{"create or adopt", createOrAdopt})
-			if oneOf(p.rng, 2) {
-				j.kind = "last"
+			if j.last = oneOf(p.rng, 2); oneOf(p.rng, 20) {
+				j.pad++ // with a key that was used for other events
 			}
 			_, done := p.append(h, j)
 			p.close(h)
@@ -125,7 +126,7 @@ func (p *process) flush(h *handle) {
 // where it did not come to that.
 func (p *process) append(h *handle, j job) (e *entry, done bool) {
 	p.n++
-	opt := backend.AppendOptions{Key: j.key, Last: j.kind == "last"}
+	opt := backend.AppendOptions{Key: j.key, Last: j.last}
 	e = &entry{process: p.part.name, caller: p.name, port: p.port, log: p.part.log, writer: h.l.Writer(), key: j.key, strikes: h.strikes}
 	typ, more := "note", ""
 	switch j.kind {
@@ -137,6 +138,7 @@ func (p *process) append(h *handle, j job) (e *entry, done bool) {
 		opt.ExpectNext = &next
 	case "bracket":
 		v, next, err := h.l.Check(context.Background(), bracketOpen, bracketClose)
+		until(p.lane, 0)
 		if p.r.explained(p.port, p.name+": check", h.strikes, *h.ends, err); err != nil {
 			return nil, false
 		}
@@ -172,6 +174,7 @@ func (p *process) append(h *handle, j job) (e *entry, done bool) {
 			ev = append([]byte(`{"seq":1.5,`), ev[1:]...)
 		}
 		events = append(events, ev)
+		e.ends = append(e.ends, string(ev[bytes.Index(ev, []byte(`"data":`)):]))
 	}
 	ctx, cancel, ends := p.context(7)
 	defer cancel()
@@ -209,6 +212,7 @@ func (p *process) claim(h *handle, what string, do func(context.Context) error) 
 	defer cancel()
 	*h.ends = *h.ends || ends
 	err := do(ctx)
+	until(p.lane, 0)
 	p.r.count(what+": "+p.r.explained(p.port, p.name+": "+what, h.strikes, *h.ends, err), 1)
 	if err != nil {
 		p.refuted(what, err)

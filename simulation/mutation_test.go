@@ -1,0 +1,112 @@
+package simulation
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// mutant is the code with one rule broken.
+type mutant struct {
+	rule  string // what is not so any more
+	file  string // from the module's root
+	edits []edit
+	seeds int    // within so many schedules it is noticed
+	as    string // classes of what is noticed
+	first bool   // played also where there is no time for all
+}
+
+// edit replaces a text that is in the file exactly once.
+type edit struct{ old, new string }
+
+// mutated is the file with the rule broken.
+func (m *mutant) mutated(root string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(root, m.file))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range m.edits {
+		if n := strings.Count(string(text), e.old); n != 1 {
+			return nil, fmt.Errorf("%s holds %d times, and must hold once, the text\n%s\nLook how it says %q now, and break that", m.file, n, e.old, m.rule)
+		}
+		text = []byte(strings.Replace(string(text), e.old, e.new, 1))
+	}
+	return text, nil
+}
+
+// TestMutants builds this very package with one rule of the code broken after the
+// other, and demands that the schedules notice. What they cannot notice they do
+// not check.
+func TestMutants(t *testing.T) {
+	root, err := filepath.Abs("..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := os.Getenv("CI") == "true" || os.Getenv("S3LOG_LONG") != ""
+	one := os.Getenv("S3LOG_MUTANT") // a part of the rule's text
+	for i := range mutants {
+		m := &mutants[i]
+		text, err := m.mutated(root)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if one != "" && !strings.Contains(m.rule, one) || one == "" && !all && !m.first || raceDetector || testing.Short() {
+			continue // its text was found
+		}
+		t.Run(m.rule, func(t *testing.T) {
+			t.Parallel()
+			m.play(t, root, text)
+		})
+	}
+}
+
+// noticed is how a failing schedule is reported.
+var noticed = regexp.MustCompile(`seed (\d+): ([A-Z]+): (.*)`)
+
+func (m *mutant) play(t *testing.T, root string, text []byte) {
+	dir := t.TempDir()
+	write := func(name string, content []byte) string {
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, m.file): write("mutant.go", text)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary := filepath.Join(dir, "simulation.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-vet=off", "-overlay", write("overlay.json", overlay), "-o", binary, "./simulation")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("the mutant cannot be built: %v\n%s", err, out)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	run := exec.CommandContext(ctx, binary, "-test.run", "^TestSchedules$")
+	run.Dir = filepath.Join(root, "simulation")
+	run.Env = append(os.Environ(), fmt.Sprintf("S3LOG_SEEDS=1+%d", m.seeds), "S3LOG_SHRINK=no")
+	out, err := run.CombinedOutput()
+	found := noticed.FindStringSubmatch(string(out))
+	switch exit := (*exec.ExitError)(nil); {
+	case err == nil:
+		t.Errorf("%d schedules do not notice that %q does not hold any more", m.seeds, m.rule)
+	case !errors.As(err, &exit) || found == nil:
+		t.Errorf("the schedules of the mutant end with %v, and without a report:\n%.3000s", err, out)
+	case !slices.Contains(strings.Fields(m.as), found[2]):
+		t.Errorf("noticed as %s, not as %s: %s", found[2], m.as, found[3])
+	default:
+		t.Logf("seed %s: %s: %.300s", found[1], found[2], found[3])
+	}
+}
