@@ -172,16 +172,50 @@ func TestSlowly(t *testing.T) {
 	}
 }
 
-// Where a key takes few writes both sides wait, and neither fails.
+// Where a key takes few writes both sides wait, whether that is known or not, and
+// neither fails.
 func TestThrottled(t *testing.T) {
-	opt := small()
-	opt.Events, opt.Batch = 100, 10
-	opt.Slow = func(s objstore.Store) objstore.Store {
-		return delaystore.New(s, delaystore.Options{WritesPerSecond: 8})
+	for _, known := range []bool{true, false} {
+		opt := small()
+		opt.Events, opt.Batch = 100, 10
+		opt.Slow = func(s objstore.Store) objstore.Store {
+			slow := delaystore.New(s, delaystore.Options{WritesPerSecond: 8})
+			if known {
+				return slow
+			}
+			return tight{slow}
+		}
+		b := New(memstore.New(t), opt)
+		if (b.Rate().PerSecond == 8) != known {
+			t.Errorf("rate %+v, known is %v", b.Rate(), known)
+		}
+		r, err := b.Run(t.Context(), Append)
+		if err != nil || r.Events != 100 || r.Raw.Latency.Count != 10 {
+			t.Errorf("%+v, %v", r, err)
+		}
 	}
-	r, err := New(memstore.New(t), opt).Run(t.Context(), Append)
-	if err != nil || r.Events != 100 || r.Raw.Latency.Count != 10 {
-		t.Errorf("%+v, %v", r, err)
+}
+
+// tight hides what a store says of itself, and what it can do besides.
+type tight struct{ objstore.Store }
+
+// A fork of a large log copies segments, where the store can, and both sides do the
+// same.
+func TestForkOfALargeLog(t *testing.T) {
+	for _, copies := range []bool{true, false} {
+		opt := small()
+		opt.Events, opt.Rounds = 60_000, 1
+		var store objstore.Store = memstore.New(t)
+		if !copies {
+			store = tight{store}
+		}
+		r, err := New(store, opt).Run(t.Context(), Fork)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := r.Counts; copies && (c.Copy < 2 || c.Put > 2) || !copies && (c.Copy > 1 || c.Put < 4) {
+			t.Errorf("copies is %v: %+v", copies, c)
+		}
 	}
 }
 

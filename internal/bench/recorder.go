@@ -91,8 +91,12 @@ func (r *recorder) List(ctx context.Context, prefix, after string) iter.Seq2[obj
 	return r.Store.List(ctx, prefix, after)
 }
 
-// Copy implements objstore.Copier.
+// Copy implements objstore.Copier. Where a store does not copy, s3log does it in
+// another way, and so a copy counts only if it was made.
 func (r *recorder) Copy(ctx context.Context, src, dst string) (objstore.Info, error) {
-	r.note(call{op: "Copy", key: dst, src: src})
-	return r.Store.Copy(ctx, src, dst)
+	info, err := r.Store.Copy(ctx, src, dst)
+	if err == nil {
+		r.note(call{op: "Copy", key: dst, src: src})
+	}
+	return info, err
 }
