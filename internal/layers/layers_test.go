@@ -82,7 +82,7 @@ var layers = map[string]layer{
 	"localstack":           {goroutines: true, prints: true}, // its users are other projects' tests, too
 	"localstack/container": {imports: []string{"localstack"}, goroutines: true, prints: true},
 	"integration":          {},
-	"internal/faultproxy":  {},
+	"internal/faultproxy":  {goroutines: true},
 	"internal/bench": {
 		imports:    []string{"backend", "manifest", "sessiongen", objstore, objstore + "/tracestore"},
 		never:      []string{"net", "os", "log", "flag"},
