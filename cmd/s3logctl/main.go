@@ -102,7 +102,7 @@ embedded store in the user's data directory.`,
 	g.addFlags(root)
 	root.AddCommand(
 		newAppendCommand(g), newCatCommand(g), newTailCommand(g),
-		newLsCommand(g), newInfoCommand(g), newInspectCommand(g),
+		newLsCommand(g), newInfoCommand(g), newInspectCommand(g), newDiffCommand(g),
 		newCheckCommand(g), newVerifyCommand(g),
 		newResumeCommand(g), newForkCommand(g), newReplayCommand(g),
 		newImportCommand(g), newExportCommand(g),
