@@ -91,6 +91,7 @@ var layers = map[string]layer{
 	},
 	"internal/fixtures": {},
 	"internal/layers":   {},
+	"internal/licences": {prints: true},
 	"internal/mounts":   {},
 	"internal/plainlog": {},
 	"simulation":        {},
