@@ -337,7 +337,7 @@ func TestC20PersistenceSilentlyOff(t *testing.T) {
 		b := backend.New(store, backend.Options{})
 		l := create(t, b, "log")
 		appendOne(t, l, event(0))
-		store.Inject(faultstore.Rule{Match: faultstore.Op("Put"), Fault: faultstore.Denied()})
+		denied := store.Inject(faultstore.Rule{Match: faultstore.Op("Put"), Fault: faultstore.Denied()})
 		for i := range 50 {
 			if _, err := l.Append(t.Context(), [][]byte{event(i + 1)}, backend.AppendOptions{}); !errors.Is(err, backend.ErrDenied) {
 				t.Fatal(err)
@@ -352,6 +352,17 @@ func TestC20PersistenceSilentlyOff(t *testing.T) {
 		var oe *objstore.Error
 		if err := l.Err(); !errors.As(err, &oe) {
 			t.Error(err)
+		}
+		// None of them was taken without being stored: whoever has them still appends
+		// them again, once the store takes writes.
+		denied.Stop()
+		l = adopt(t, b, "log")
+		for i := range 50 {
+			appendOne(t, l, event(i+1))
+		}
+		closeLog(t, l)
+		if n := len(read(t, b.Reader, "log", 0)); n != 51 {
+			t.Errorf("%d events", n)
 		}
 	})
 }

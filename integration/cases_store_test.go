@@ -165,6 +165,12 @@ func TestA12ExpiredBetweenSegmentAndManifest(t *testing.T) {
 		if n := len(segmentsOf(t, r.direct, "log")); n != len(info.Segments)+1 {
 			t.Errorf("%d segments, %d of them named: one was not", n, len(info.Segments))
 		}
+		// It is what nobody names, not what is lost.
+		for g, err := range backend.New(r.direct, quick).GC(t.Context(), backend.GCOptions{Log: "log", DryRun: true}) {
+			if err != nil || g.Err != nil || len(g.Objects) != 1 || g.Named != len(info.Segments) || len(g.Findings) > 0 {
+				t.Errorf("%+v, %v", g, err)
+			}
+		}
 	})
 }
 
