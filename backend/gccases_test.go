@@ -64,7 +64,11 @@ func TestCollectionFaultMatrix(t *testing.T) {
 		"twice": faultstore.Duplicate(), "denied": faultstore.Denied(), "refused": faultstore.Refused(), "throttled": faultstore.Throttled(),
 	} {
 		t.Run(name, func(t *testing.T) {
-			for n := 1; ; n++ {
+			stride := 1
+			if raceDetector {
+				stride = 7
+			}
+			for n := 1; ; n += stride {
 				hits := 0
 				synctest.Test(t, func(t *testing.T) {
 					mem := littered(t)
