@@ -234,10 +234,13 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 			need = append(need, s)
 		}
 	}
+	codec := segment.NewCodec() // opening a segment does not use it, decoding does
 	fetched := prefetch(ctx, need, fetchWidth(need, r.opt.Prefetch), func(ctx context.Context, ref manifest.SegmentRef) (*segment.Reader, error) {
-		return r.fetch(ctx, rec.Log, ref, max(from, ref.Name.First))
+		return r.fetch(ctx, codec, rec.Log, ref, max(from, ref.Name.First))
 	})
 	chunks := make(chan chunk, decodeAhead)
+	// Buffers go round: one is filled, decodeAhead wait, one is being consumed.
+	free := make(chan []byte, decodeAhead+2)
 	go func() {
 		defer close(chunks)
 		for i := range need {
@@ -246,7 +249,7 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 				send(ctx, chunks, chunk{err: got.err})
 				return
 			}
-			if !decode(ctx, got.value, rec.Log, need[i], from, to, chunks) {
+			if !decode(ctx, got.value, rec.Log, need[i], from, to, chunks, free) {
 				return
 			}
 		}
@@ -257,6 +260,10 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 		}
 		if !emit(c.first, c.raw) {
 			return nil
+		}
+		select {
+		case free <- c.raw[:0]:
+		default:
 		}
 	}
 	return ctx.Err()
@@ -272,10 +279,15 @@ func send(ctx context.Context, ch chan<- chunk, c chunk) bool {
 }
 
 // decode sends the frames of one segment that overlap [from, to).
-func decode(ctx context.Context, s *segment.Reader, id string, ref manifest.SegmentRef, from, to int64, chunks chan<- chunk) bool {
+func decode(ctx context.Context, s *segment.Reader, id string, ref manifest.SegmentRef, from, to int64, chunks chan<- chunk, free <-chan []byte) bool {
 	frames := s.Index().Frames
 	for i := max(0, s.Find(max(from, ref.Name.First))); i < len(frames) && frames[i].First < to; i++ {
-		raw, err := s.Frame(i)
+		var buf []byte
+		select {
+		case buf = <-free:
+		default:
+		}
+		raw, err := s.AppendFrame(buf, i)
 		if err != nil {
 			send(ctx, chunks, chunk{err: segmentError("read", id, ref, err)})
 			return false
@@ -292,8 +304,7 @@ func decode(ctx context.Context, s *segment.Reader, id string, ref manifest.Segm
 const wholeBelow = 256 << 10
 
 // fetch gets a segment: whole, or where only its end is wanted, by ranges.
-func (r *Reader) fetch(ctx context.Context, id string, ref manifest.SegmentRef, from int64) (*segment.Reader, error) {
-	c := segment.NewCodec()
+func (r *Reader) fetch(ctx context.Context, c *segment.Codec, id string, ref manifest.SegmentRef, from int64) (*segment.Reader, error) {
 	if from == ref.Name.First || ref.Bytes <= wholeBelow {
 		return fetchSegment(ctx, r.store, c, id, ref)
 	}

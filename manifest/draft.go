@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -427,7 +428,8 @@ func checkNames(base, next *Record, uploads []Upload) error {
 		before, tailFirst, committed = base.Segments, base.TailFirst(), base.Next
 	}
 	named := func(n Name) bool {
-		return slices.ContainsFunc(before, func(s SegmentRef) bool { return s.Name == n })
+		i, found := slices.BinarySearchFunc(before, n.First, func(s SegmentRef, first int64) int { return cmp.Compare(s.Name.First, first) })
+		return found && before[i].Name == n
 	}
 	for _, u := range uploads {
 		if named(u.Ref.Name) {

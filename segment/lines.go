@@ -27,6 +27,9 @@ func Lines(raw []byte) iter.Seq2[[]byte, error] {
 
 // countLines counts the lines of raw as Lines would.
 func countLines(raw []byte) (count int64, err error) {
+	if n := len(raw); n > 0 && raw[0] != '\n' && raw[n-1] == '\n' && !bytes.Contains(raw, emptyLine) {
+		return int64(bytes.Count(raw, emptyLine[:1])), nil
+	}
 	for at := 0; at < len(raw); count++ {
 		n, err := lineEnd(raw, at)
 		if err != nil {
@@ -36,6 +39,8 @@ func countLines(raw []byte) (count int64, err error) {
 	}
 	return count, nil
 }
+
+var emptyLine = []byte("\n\n")
 
 // lineEnd returns where the LF of the line is that begins at byte at.
 func lineEnd(raw []byte, at int) (int, error) {

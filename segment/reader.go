@@ -85,6 +85,10 @@ func (r *Reader) Find(seq int64) int {
 // ReadAt.
 func (r *Reader) Frame(i int) ([]byte, error) { return r.Frames(i, i+1) }
 
+// AppendFrame is Frame into a buffer of the caller's: it appends the lines to dst.
+// On an error dst is returned as it was.
+func (r *Reader) AppendFrame(dst []byte, i int) ([]byte, error) { return r.appendFrames(dst, i, i+1) }
+
 // Frames returns the lines of the frames i up to but not including j, read by
 // one ReadAt. Nothing is returned unless all of them are intact; the error is
 // ErrCorrupt, or that of the source. It panics if i and j are no range of frames.
