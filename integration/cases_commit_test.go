@@ -17,8 +17,7 @@ import (
 )
 
 // The tests named A… are reports of users of similar software, replayed on a
-// real server through a proxy that makes the fault. docs/providers.md lists
-// them all.
+// real server through a proxy that makes the fault. docs/cases.md lists them all.
 
 // conditions are the conditions of the manifest's PUTs among some requests.
 func conditions(e faultproxy.Entries) (list []string) {

@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -373,34 +370,4 @@ func TestA30ReaderWritesNothing(t *testing.T) {
 		}
 	}
 	onlyReads(t, r.proxy.Take())
-}
-
-// Every case has a test.
-func TestEveryCaseHasATest(t *testing.T) {
-	const cases = 30
-	tests := regexp.MustCompile(`(?m)^func Test((?:A\d\d)+)`)
-	number := regexp.MustCompile(`A\d\d`)
-	seen := map[string]bool{}
-	for _, pattern := range []string{"*_test.go", "../backend/objstore/s3store/*_test.go"} {
-		files, err := filepath.Glob(pattern)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, m := range tests.FindAllStringSubmatch(string(text), -1) {
-				for _, c := range number.FindAllString(m[1], -1) {
-					seen[c] = true
-				}
-			}
-		}
-	}
-	for n := 1; n <= cases; n++ {
-		if c := fmt.Sprintf("A%02d", n); !seen[c] {
-			t.Errorf("no test is named after %s", c)
-		}
-	}
 }
