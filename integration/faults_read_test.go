@@ -105,7 +105,7 @@ var readFaults = []readFault{
 	{name: "400 ExpiredToken", on: "GET LIST", make: steady(faultproxy.Refuse(400, "ExpiredToken", "The provided token has expired.")), errs: refusing},
 	{name: "403 RequestTimeTooSkewed", on: "GET LIST", make: steady(faultproxy.Refuse(403, "RequestTimeTooSkewed", "")), errs: refusing},
 
-	{name: "200 page", on: "GET LIST", make: steady(faultproxy.Instead(faultproxy.Page(200))), once: passes, errs: passing},
+	{name: "200 page", on: anyRead, make: steady(faultproxy.Instead(faultproxy.Page(200))), once: passes, errs: passing},
 	{name: "200 of nothing", on: "GET LIST", make: steady(faultproxy.Instead(&faultproxy.Reply{Status: 200})), once: passes, errs: passing},
 	{name: "200 with an error in it", on: "GET LIST", make: steady(faultproxy.Instead(faultproxy.Error(200, "InternalError", ""))), once: passes, errs: passing},
 	{name: "endless body", on: "GET LIST", make: steady(faultproxy.Endless()), errs: []error{backend.ErrCorrupt, objstore.ErrUndecided}},

@@ -71,10 +71,9 @@ func (w *watched) Close() error {
 // ETag, which S3 always gives, and of a kind, or of no length, that no object of
 // ours has.
 func genuine(out *s3.GetObjectOutput) (class error, hint string, err error) {
-	kind, _, _ := strings.Cut(aws.ToString(out.ContentType), ";")
-	page := strings.HasSuffix(kind, "/html") || strings.HasSuffix(kind, "/xml") || out.ContentLength != nil && *out.ContentLength == 0
-	if aws.ToString(out.ETag) == "" && page {
-		return objstore.ErrUndecided, hintForeign, fmt.Errorf("%w: no ETag, content type %q", errForeign, kind)
+	nothing := out.ContentLength != nil && *out.ContentLength == 0 && aws.ToString(out.ETag) == ""
+	if nothing || isPage(out.ContentType, out.ETag) {
+		return objstore.ErrUndecided, hintForeign, fmt.Errorf("%w: no ETag, content type %q", errForeign, aws.ToString(out.ContentType))
 	}
 	switch encoding := aws.ToString(out.ContentEncoding); encoding {
 	case "", "identity", "aws-chunked":
@@ -82,6 +81,12 @@ func genuine(out *s3.GetObjectOutput) (class error, hint string, err error) {
 	default:
 		return objstore.ErrUnsupported, hintEncoded, fmt.Errorf("the body came with Content-Encoding %q, which it was not stored with", encoding)
 	}
+}
+
+// isPage reports whether a reply of success is not about an object of ours.
+func isPage(contentType, etag *string) bool {
+	kind, _, _ := strings.Cut(aws.ToString(contentType), ";")
+	return aws.ToString(etag) == "" && (strings.HasSuffix(kind, "/html") || strings.HasSuffix(kind, "/xml"))
 }
 
 // Bodies that the SDK reads by itself have no business to be longer.

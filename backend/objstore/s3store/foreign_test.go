@@ -77,6 +77,9 @@ func TestPageInsteadOfAnObject(t *testing.T) {
 			if n := len(srv.requests()); n != 3+bodyTries {
 				t.Errorf("%d requests", n)
 			}
+			if info, err := s.Head(t.Context(), "k"); name == "a page" && !errors.Is(err, objstore.ErrUndecided) {
+				t.Errorf("Head: %+v, %v", info, err)
+			}
 		})
 	}
 	// What has an ETag is an object, whatever it is called.

@@ -202,6 +202,9 @@ func (d *driver) head(ctx context.Context, op, key string) (objstore.Info, error
 		e.Op = op
 		return objstore.Info{}, e
 	}
+	if isPage(out.ContentType, out.ETag) {
+		return objstore.Info{}, &objstore.Error{Op: op, Key: key, Class: objstore.ErrUndecided, Hint: hintForeign, Err: d.at(errForeign)}
+	}
 	return d.info(key, aws.ToInt64(out.ContentLength), out.ETag, out.LastModified, out.Metadata, out.ResultMetadata), nil
 }
 
