@@ -111,6 +111,8 @@ type collection struct {
 	objects int
 	bytes   int64
 	stay    int
+	// finished: a list came to its end.
+	finished bool
 }
 
 // runGc collects the store, or one log after the other, also after one that could
@@ -135,7 +137,7 @@ func runGc(ctx context.Context, g *globals, ids []string, opt backend.GCOptions)
 		c.opt.Log = id
 		c.run(ctx, b)
 	}
-	if !g.asJSON() {
+	if !g.asJSON() && c.finished {
 		c.total()
 	}
 	return ctx.Err()
@@ -159,6 +161,7 @@ func (c *collection) run(ctx context.Context, b *backend.Backend) {
 		c.report(&l)
 		done = c.g.watch(what)
 	}
+	c.finished = true
 }
 
 // report shows one log, if there is anything to say about it.
@@ -208,7 +211,7 @@ var fateText = map[manifest.Fate]string{
 	manifest.FateRetired:   "replaced, but kept for readers until the grace is over",
 	manifest.FateBuried:    "of the deleted log, but kept for readers until the grace is over",
 	manifest.FateYoung:     "not older than the grace, and may belong to an upload under way",
-	manifest.FateUnsettled: "that need a barrier first",
+	manifest.FateUnsettled: "waiting for a barrier",
 	manifest.FateForeign:   "of an epoch that this log has not reached",
 	backend.FateKept:       "kept, since the manifest cannot be read",
 	backend.FateLost:       "of a log whose manifest was removed: `fsck --rebuild` can make one; name the log to collect them",
