@@ -269,6 +269,18 @@ var actors = []actor{
 		}
 		return errors.Join(l.append(h, 6), h.Close(context.Background(), backend.CloseOptions{}))
 	}},
+	{name: "a delayed resume of an open turn", start: func(t *testing.T, mem *memstore.Store, l *ledger) {
+		parent(t, mem, l)
+		h := adopt(t, backend.New(mem, backend.Options{Foreground: true}), "log")
+		appendOne(t, h, []byte(`{"type":"turn/start","data":{"turn":1}}`))
+		closeLog(t, h)
+	}, act: func(b *backend.Backend, l *ledger) error {
+		h, _, err := b.Resume(context.Background(), "log", backend.ResumeOptions{Delay: true})
+		if err != nil {
+			return err
+		}
+		return errors.Join(l.append(h, 6), h.Close(context.Background(), backend.CloseOptions{}))
+	}},
 	{name: "a fork", start: parent, act: func(b *backend.Backend, l *ledger) error {
 		h, _, err := b.Fork(context.Background(), "log", "child", backend.ForkOptions{})
 		if err != nil {
