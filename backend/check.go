@@ -84,6 +84,20 @@ func (r *Reader) Check(ctx context.Context, id string, pair Pair, opt CheckOptio
 	return c, nil
 }
 
+// Judge is the verdict on a positional bracket by what the manifest said; ok is
+// false where it does not tell, see Check.
+func (in *Info) Judge(open, close string) (v Verdict, ok bool) {
+	return seedpath.Judge(in.record(), open, close)
+}
+
+// JudgeScan is the verdict of a scan over the events of the log as info has it.
+func (in *Info) JudgeScan(s *seedpath.Scan) Verdict { return s.Verdict(in.record()) }
+
+// record has what a verdict is about.
+func (in *Info) record() *manifest.Record {
+	return &manifest.Record{Revision: in.Revision, Content: in.Content, Origin: in.Origin, Generations: in.History}
+}
+
 // scanSpan is where events of the pair can be: nowhere, if neither has appeared.
 func scanSpan(rec *manifest.Record, pair Pair) (from, to int64) {
 	from = rec.Next

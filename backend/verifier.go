@@ -377,6 +377,7 @@ func (v *verifier) parent(ctx context.Context) {
 		err = errors.New("another log has this id now")
 	}
 	if err == nil && head.Record.Next < upTo {
+		v.rep.Parent = ParentDiffers
 		v.find("parent", key, -1, "the parent has %d events, %d were inherited", head.Record.Next, upTo)
 		return
 	}
@@ -386,10 +387,13 @@ func (v *verifier) parent(ctx context.Context) {
 	}
 	switch {
 	case err != nil:
+		v.rep.Parent = ParentUnread
 		v.checked("not the events of the parent %s, which cannot be read: %v", name, err)
 	case root != o.Parent.Root:
+		v.rep.Parent = ParentDiffers
 		v.find("parent", key, upTo-1, "the parent's root at %d events is %s, the fork's origin says %s", upTo, root, o.Parent.Root)
 	default:
+		v.rep.Parent = ParentAgrees
 		v.checked("the parent %s has at %d events the root that the fork's origin says", name, upTo)
 	}
 }

@@ -35,7 +35,19 @@ type Report struct {
 	Findings []Finding
 	// Checked says what was checked, in words, also what could not be.
 	Checked []string
+	// Parent is what came of comparing the inherited events of a fork with its
+	// parent's; empty where the log is no fork.
+	Parent ParentState
 }
+
+// ParentState is what a fork's parent says about the events that were inherited.
+type ParentState string
+
+const (
+	ParentAgrees  ParentState = "agrees"  // it has them still
+	ParentDiffers ParentState = "differs" // it has others, or fewer: a finding of kind parent
+	ParentUnread  ParentState = "unread"  // it could not be read, which is no finding
+)
 
 // OK reports whether the log is intact: nothing was found, or nothing but
 // remarks on what was appended.

@@ -171,6 +171,16 @@ func TestVerifyParent(t *testing.T) {
 			if diff := cmp.Diff(tc.want, findings(rep, nil), cmp.AllowUnexported(finding{}), cmpopts.EquateEmpty()); err != nil || diff != "" {
 				t.Errorf("%v\n%s\n%+v", err, diff, rep.Findings)
 			}
+			state := backend.ParentDiffers
+			switch {
+			case strings.Contains(tc.says, "has at"):
+				state = backend.ParentAgrees
+			case tc.want == nil:
+				state = backend.ParentUnread
+			}
+			if rep.Parent != state {
+				t.Errorf("the parent %s, want %s", rep.Parent, state)
+			}
 			if !strings.Contains(strings.Join(rep.Checked, "\n"), tc.says) {
 				t.Errorf("%q", rep.Checked)
 			}

@@ -23,8 +23,9 @@ type Scan struct {
 // NewScan begins a scan for one pair.
 func NewScan(p Pair) *Scan { return &Scan{pair: p, open: make(map[string]int64)} }
 
-// Add takes the next event.
-func (s *Scan) Add(e segment.Event) {
+// Add takes the next event. Of one that closes a marker, opened is the seq of that
+// marker.
+func (s *Scan) Add(e segment.Event) (opened int64, closes bool) {
 	switch e.Type {
 	case s.pair.Open:
 		if id, ok := s.id(e); ok {
@@ -34,12 +35,14 @@ func (s *Scan) Add(e segment.Event) {
 		}
 	case s.pair.Close:
 		if id, ok := s.id(e); ok {
+			opened, closes = s.open[id]
 			delete(s.open, id)
 		}
 	}
 	if e.Type == segment.TypeEndSeed {
 		s.bound = &segment.Boundary{Seq: e.Seq, Time: e.Time}
 	}
+	return opened, closes
 }
 
 // id is what pairs an event. An event without it pairs with nothing and is

@@ -147,6 +147,19 @@ func TestScanByID(t *testing.T) {
 	}
 }
 
+// Whatever closes a marker says which.
+func TestScanClosings(t *testing.T) {
+	scan := seedpath.NewScan(seedpath.Pairs["approval"])
+	want := map[int64]int64{3: 1, 5: 4}
+	for _, e := range parse(t, logOf("note", `approval/asked {"id":"a"}`, `approval/asked {"id":"b"}`, `approval/decided {"id":"a"}`,
+		`approval/asked {"id":"a"}`, `approval/decided {"id":"a"}`, `approval/decided {"id":"a"}`, `approval/decided {}`)) {
+		opened, closes := scan.Add(e)
+		if seq, ok := want[e.Seq]; closes != ok || opened != seq {
+			t.Errorf("seq %d closes %d, %v; want %d, %v", e.Seq, opened, closes, seq, ok)
+		}
+	}
+}
+
 // Of several unmatched markers a live one decides.
 func TestScanVerdict(t *testing.T) {
 	log := logOf(`approval/asked {"id":"a"}`, "session/end-seed", `approval/asked {"id":"b"}`)

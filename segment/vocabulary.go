@@ -16,6 +16,10 @@ const (
 	TypeCompactionStart  = "compaction/start"
 	TypeCompactionEnd    = "compaction/end"
 	TypeEndSeed          = "session/end-seed"
+
+	// Of these only reports for people make something.
+	TypeCompactionSummary = "compaction/summary"
+	TypeSessionTitle      = "session/title"
 )
 
 // Kind is what an event means to a log's state.
