@@ -488,7 +488,12 @@ func (r *foldResult) fits(rec *manifest.Record) (rest []byte, err error) {
 	if t.first != r.ref.Name.First+r.ref.Count-countOf(r.events) || !bytes.HasPrefix(raw, r.events) {
 		return stale("the tail was sealed")
 	}
-	return r.f.codec.EncodeFrames(nil, raw[len(r.events):], segment.LevelFast, segment.FrameRaw)
+	rest, err = r.f.codec.EncodeFrames(nil, raw[len(r.events):], segment.LevelFast, segment.FrameRaw)
+	if left := (tail{frames: []frame{{enc: rest}}}); err == nil && left.encoded() > sealHard {
+		// In other frames the same events may take more room.
+		return stale("what is left of the tail is too large for the manifest")
+	}
+	return rest, err
 }
 
 // countOf counts lines that are known to be whole.
