@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,7 +97,7 @@ var errNothingLeft = fmt.Errorf("%w: nothing is left to rebuild it from", ErrNot
 // No collection, and nothing else that removes objects, may be under way. The PUT
 // is conditioned on what was found: ErrExists where somebody else was first.
 // Other errors: ErrNotFound where nothing is left to rebuild from, and for a void;
-// ErrDeleted; ErrDenied; ErrUnsupportedVersion, and what the store could not
+// ErrDeleted, also where what is damaged is a tombstone; ErrDenied; ErrUnsupportedVersion, and what the store could not
 // answer. Memory is one segment, and some hundred bytes for each that is listed.
 func (b *Backend) Rebuild(ctx context.Context, id string, opt RebuildOptions) (RebuildReport, error) {
 	if err := manifest.CheckID(id); err != nil {
@@ -216,12 +217,24 @@ func (r *rebuilder) lookAtDamage(ctx context.Context, damage error) error {
 				Hint: "on a store that ignores case the two ids have one key, and the other log is there"}
 		}
 		r.rep.Found = RebuildForeign
+	} else if buried(obj) {
+		return &OpError{Op: "rebuild", Log: r.id, Key: key, Seq: -1, Err: fmt.Errorf("%w: what is damaged is its tombstone: %w", ErrDeleted, damage),
+			Hint: "restore the object from a backup or an older version of it; to have the log back although it was deleted, remove the object first"}
 	}
 	if obj.Version.IsZero() {
 		return fmt.Errorf("%w: it gave no version of the damaged manifest that a condition can name", ErrUnsupportedStore)
 	}
 	r.head.Version = obj.Version
 	return nil
+}
+
+// buried reports whether a damaged manifest seems to be that of a deleted log: by
+// its metadata, or as it shows no header, which only a log has.
+func buried(obj objstore.Object) bool {
+	if sum, ok := manifest.ParseMetadata(obj.Metadata); ok {
+		return sum.State == manifest.StateDeleted
+	}
+	return bytes.Contains(obj.Body, []byte(`,"state":"deleted",`)) && !bytes.Contains(obj.Body, []byte(`,"header":`))
 }
 
 // above is the highest epoch that the log may ever have had.
@@ -272,6 +285,9 @@ func (r *rebuilder) describe(s *salvage, found *salvaged) {
 		lost("seqs %d to %d are missing or damaged, and so %s up to seq %d behind them cannot be named", gap.From, gap.To-1, countText(gap.Segments, "segment"), gap.Next-1)
 	}
 	lost("whatever was in the manifest itself: the newest events, after seq %d", rep.Next-1)
+	if rep.Found == RebuildDamaged {
+		lost("the damaged manifest, which is replaced and may hold some of them still: keep a copy of it")
+	}
 	lost("the receipts of keyed appends: repeating one appends its events again")
 	lost("the history of owners and lifecycles, members of later versions, and which segments were replaced")
 }

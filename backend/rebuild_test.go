@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/faultstore"
 	"github.com/s3log/s3log/backend/objstore/memstore"
 	"github.com/s3log/s3log/backend/objstore/tracestore"
@@ -257,6 +258,44 @@ func TestRebuildRefuses(t *testing.T) {
 			}
 			if !sameObjects(tc.mem.Snapshot(""), before) {
 				t.Error("something was written")
+			}
+		})
+	}
+}
+
+// A log that was deleted does not come back because its tombstone is damaged.
+func TestRebuildLeavesADamagedTombstone(t *testing.T) {
+	three, _ := threeSegments(t)
+	key := manifest.Key("log")
+	for name, metadata := range map[string]bool{"with metadata": true, "without": false} {
+		t.Run(name, func(t *testing.T) {
+			mem := copied(t, three)
+			b := backend.New(mem, backend.Options{})
+			if _, err := b.Delete(t.Context(), "log", backend.AdoptOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			body := mem.Snapshot("")[key]
+			damaged := bytes.Replace(body, []byte(`"next":`), []byte(`"mext":`), 1)
+			if metadata {
+				damaged = body[:40]
+				was, err := mem.Head(t.Context(), key)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := mem.Put(t.Context(), key, damaged, objstore.IfVersion(was.Version), objstore.PutOptions{Metadata: was.Metadata}); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				mem.Replace(key, damaged)
+			}
+			for _, dry := range []bool{true, false} {
+				rep, err := b.Rebuild(t.Context(), "log", backend.RebuildOptions{DryRun: dry})
+				if oe, ok := errors.AsType[*backend.OpError](err); !errors.Is(err, backend.ErrDeleted) || rep.Done || !ok || oe.Hint == "" {
+					t.Errorf("%+v, %v", rep, err)
+				}
+			}
+			if got := mem.Snapshot("")[key]; !bytes.Equal(got, damaged) {
+				t.Errorf("%q was written", got)
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/s3log/s3log/backend/objstore"
@@ -44,6 +45,10 @@ type birth struct {
 	origin   *manifest.Origin
 	created  *int64
 }
+
+// maxRebuilt is the highest epoch of a segment that is taken for a log's: one made
+// of later ones would soon have no epochs left for those who take it over.
+const maxRebuilt = math.MaxUint32 - 2*manifest.MaxEpochGap
 
 // salvaged is the history that was chosen.
 type salvaged struct {
@@ -106,6 +111,8 @@ func (s *salvage) indexes(ctx context.Context) error {
 	for i, c := range s.candidates {
 		got := take(ctx, read[i])
 		switch err := got.err; {
+		case err == nil && c.name.Epoch > maxRebuilt:
+			c.next, c.why = got.value.next, fmt.Sprintf("its epoch, %d, is one that no log reaches", c.name.Epoch)
 		case err == nil:
 			c.next, c.birth, c.types = got.value.next, got.value.birth, got.value.types
 		case errors.Is(err, ErrCorrupt), errors.Is(err, objstore.ErrNotExist):
@@ -241,17 +248,51 @@ func (f *lineage) run(ctx context.Context) error {
 	}
 	// One that holds the same history and more, and was not made before it: a merge
 	// of segments that are gone.
-	f.final = f.last.to
+	end := f.correct()
+	f.final = end.to
 	for longer := true; longer; {
 		longer = false
 		for _, e := range f.edges {
 			root, ok := e.inner[f.final.pos]
-			if ok && root == f.final.root && e.to.pos > f.final.pos && e.c.name.Epoch >= f.last.c.name.Epoch {
+			if ok && root == f.final.root && e.to.pos > f.final.pos && e.c.name.Epoch >= end.c.name.Epoch {
 				f.final, longer = e.to, true
 			}
 		}
 	}
 	return nil
+}
+
+// correct is the last edge, or another one that passes the place where it begins,
+// goes on differently, is of no earlier epoch, and was written later: a fold that
+// took the tail along has no segment that begins where the tail began, where an
+// orphan of the writer before may.
+func (f *lineage) correct() *edge {
+	end := f.last
+	for _, e := range f.edges {
+		root, passes := e.inner[f.last.from.pos]
+		if !passes || root != f.last.from.root || e.to.pos == f.last.from.pos || e.agrees(f.last) || !e.later(f.last) {
+			continue
+		}
+		if end == f.last || e.later(end) || !end.later(e) && e.c.next > end.c.next {
+			end = e
+		}
+	}
+	return end
+}
+
+// agrees reports whether two edges that pass one state hold the same events as far
+// as both reach.
+func (e *edge) agrees(other *edge) bool {
+	if e.to.pos > other.to.pos {
+		e, other = other, e
+	}
+	root, ok := other.inner[e.to.pos]
+	return ok && root == e.to.root
+}
+
+// later reports whether e is of no earlier epoch than other and was written later.
+func (e *edge) later(other *edge) bool {
+	return e.c.name.Epoch >= other.c.name.Epoch && e.c.modified > other.c.modified
 }
 
 // pass drops what was only needed to try segments that begin at pos. The history

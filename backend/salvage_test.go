@@ -123,6 +123,32 @@ func TestRebuildChoosesTheTrueHistory(t *testing.T) {
 			h.put(2, 3, letters("abcXX")...)
 			h.put(3, 5, letters("abcdefgh")...)
 		}, "abcXX", 2, 3},
+		{"an orphan where the tail began that a fold took along", func(h *history) {
+			h.put(1, 0, letters("abc")...)
+			h.put(1, 3, letters("abcXX")...)
+			time.Sleep(time.Second)
+			h.put(2, 0, letters("abcdefgh")...)
+		}, "abcdefgh", 1, 3},
+		{"the same, and a later fold of more", func(h *history) {
+			h.put(1, 0, letters("abc")...)
+			h.put(1, 3, letters("abcXX")...)
+			time.Sleep(time.Second)
+			h.put(2, 0, letters("abcdef")...)
+			time.Sleep(time.Second)
+			h.put(2, 0, letters("abcdefgh")...)
+		}, "abcdefgh", 1, 3},
+		{"a fold that lost against a seal with more", func(h *history) {
+			h.put(1, 0, letters("abc")...)
+			h.put(1, 3, letters("abcdefgh")...)
+			time.Sleep(time.Second)
+			h.put(1, 0, letters("abcde")...)
+		}, "abcdefgh", 2, 3},
+		{"a copy under an epoch that no log reaches", func(h *history) {
+			h.put(1, 0, letters("abc")...)
+			time.Sleep(time.Second)
+			h.put(1<<32-1, 0, letters("abc")...)
+			h.put(1<<32-2, 0, letters("abcX")...)
+		}, "abc", 1, 0},
 		{"segments of a far epoch", func(h *history) {
 			h.put(1, 0, letters("abc")...)
 			h.put(1<<30, 2, letters("XXXX")...)
