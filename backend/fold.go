@@ -91,8 +91,8 @@ type FoldReport struct {
 // and merges: a fold changes no event, no owner and no generation. Each result is
 // one PUT of a segment and one of the manifest, so that what was achieved stays
 // when ctx ends. Where others come first, results that still fit are kept; after
-// a few that did not, Fold gives up with an error, and nothing is lost. What it
-// has replaced is retired, as by merges. Memory is bounded by MaxBytes, not by the log:
+// a few that did not, Fold gives up with an error, and nothing is lost. The tail is
+// taken once: what is appended meanwhile is left. What it has replaced is retired, as by merges. Memory is bounded by MaxBytes, not by the log:
 // one input and one result at a time.
 //
 // Errors beside those of reading and writing: ErrNotFound, ErrDeleted, ErrMissing
@@ -161,10 +161,13 @@ func (f *folding) run(ctx context.Context) error {
 	for from := int64(0); ; {
 		// Planned anew each time: others may have committed.
 		steps, err := f.plan(ctx, from)
-		if err != nil || len(steps) == 0 {
-			return err
+		if err == nil && len(steps) == 0 {
+			return nil
 		}
-		done, err := f.make(ctx, steps[0])
+		var done FoldStep
+		if err == nil {
+			done, err = f.make(ctx, steps[0])
+		}
 		if errors.Is(err, manifest.ErrStaleUpload) {
 			if f.rep.Conflicts++; f.rep.Conflicts < foldConflicts {
 				continue
@@ -176,6 +179,9 @@ func (f *folding) run(ctx context.Context) error {
 		}
 		if from = done.Next; done.Written > 0 {
 			f.rep.Steps = append(f.rep.Steps, done)
+		}
+		if done.Tail {
+			return nil // what has come since is the next fold's: a busy owner would keep this one for ever
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/backend/objstore/faultstore"
 	"github.com/s3log/s3log/backend/objstore/memstore"
 	"github.com/s3log/s3log/backend/objstore/tracestore"
 	"github.com/s3log/s3log/manifest"
@@ -288,6 +289,50 @@ func TestFoldOfTheTail(t *testing.T) {
 				verifyClean(t, b.Reader, "log")
 			}
 		})
+	}
+}
+
+// A fold takes the tail once. What an owner goes on to append is left to the next
+// one, or the fold would last as long as the owner does, and make a small segment
+// of each append.
+func TestFoldTakesTheTailOnce(t *testing.T) {
+	mem := memstore.New(t)
+	l := create(t, backend.New(mem, backend.Options{}), "log")
+	appendOne(t, l, event(0))
+	n := 1
+	store := faultstore.New(mem, faultstore.Rule{Match: faultstore.Puts("segments/"), Fault: faultstore.Before(func() {
+		if n > 20 {
+			t.Fatal("the fold goes on and on")
+		}
+		appendOne(t, l, event(n))
+		n++
+	})})
+	rep, err := backend.New(store, backend.Options{}).Fold(t.Context(), "log", backend.FoldOptions{Tail: backend.FoldTailTake})
+	if err != nil || len(rep.Steps) != 1 || rep.After.Segments != 1 || rep.After.Tail != 1 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	closeLog(t, l)
+	verifyClean(t, backend.NewReader(mem, backend.Options{}), "log")
+}
+
+// A segment that is gone while it is looked at, since it was replaced and
+// collected, is a conflict like any other: the fold begins anew.
+func TestFoldLooksAtASegmentThatIsReplaced(t *testing.T) {
+	mem := memstore.New(t)
+	segmented(t, mem, "log", 1, 400<<10)
+	b := backend.New(mem, backend.Options{})
+	lines := read(t, b.Reader, "log", 0)
+	old := manifest.SegmentKey("log", record(t, mem, "log").Segments[0].Name)
+	store := faultstore.New(mem, faultstore.Rule{Match: faultstore.And(faultstore.Op("Get"), faultstore.Prefix(old)), Nth: 1, Fault: faultstore.Before(func() {
+		rewrite(t, mem, "log")
+		mem.Drop(old)
+	})})
+	rep, err := backend.New(store, backend.Options{}).Fold(t.Context(), "log", backend.FoldOptions{})
+	if err != nil || rep.Conflicts != 1 {
+		t.Errorf("%+v, %v", rep, err)
+	}
+	if got := read(t, b.Reader, "log", 0); !slices.Equal(got, lines) {
+		t.Errorf("%q", got)
 	}
 }
 
