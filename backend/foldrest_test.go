@@ -17,12 +17,19 @@ func TestFoldOfATailThatDoesNotFitWithoutItsBeginning(t *testing.T) {
 	owner := create(t, backend.New(mem, backend.Options{}), "log")
 	appendOne(t, owner, event(0))
 	// Two events that hold the same fit together into one frame, as they are
-	// appended, but not with what comes before them.
-	large := tagged("large", 100<<10)
-	again := []byte(strings.Replace(string(large), `"tag":"large"`, `"tag":"again"`, 1))
+	// appended, but not with what comes before them. What does not compress is
+	// interrupted often, so that the encoder looks for it again.
+	var pad strings.Builder
+	for i := range 125 << 10 / 96 {
+		_, noise, _ := strings.Cut(string(tagged(fmt.Sprint(i), 64)), `"pad":"`)
+		pad.WriteString(noise[:64] + strings.Repeat(".", 32))
+	}
+	large := func(tag string) []byte {
+		return fmt.Appendf(nil, `{"type":"note","data":{"tag":%q,"pad":%q}}`, tag, pad.String())
+	}
 	store := faultstore.New(mem, faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: faultstore.Before(func() {
-		appendOne(t, owner, fmt.Appendf(nil, `{"type":"note","data":%q}`, strings.Repeat("-", 70<<10)))
-		if _, err := owner.Append(t.Context(), [][]byte{large, again}, backend.AppendOptions{}); err != nil {
+		appendOne(t, owner, fmt.Appendf(nil, `{"type":"note","data":%q}`, strings.Repeat("-", 20<<10)))
+		if _, err := owner.Append(t.Context(), [][]byte{large("one"), large("two")}, backend.AppendOptions{}); err != nil {
 			t.Error(err)
 		}
 	})})
