@@ -95,11 +95,12 @@ type fate struct {
 	dice  *rand.Rand    // for the rest
 }
 
-// drawFate draws what happens to the n-th request of its kind.
-func (p *plan) drawFate(process, op, key string, manifest bool, n int) fate {
+// drawFate draws what happens to the n-th request of its kind, of a process that
+// is so many times as far from the store as others.
+func (p *plan) drawFate(process, op, key string, manifest bool, n int, far time.Duration) fate {
 	rng := stream(p.seed, "request", process, op, key, n)
 	leg := func() time.Duration {
-		d := p.leg/4 + time.Duration(rng.Int64N(int64(p.leg)))
+		d := far * (p.leg/4 + time.Duration(rng.Int64N(int64(p.leg))))
 		if oneOf(rng, 20) {
 			d *= 10
 		}

@@ -23,7 +23,7 @@ var otherMutants = []mutant{
 		edits: []edit{{"\trand.Read(n[:]) // never fails\n", "\t_ = rand.Read\n"}},
 	},
 	{
-		rule: "a segment is of the epoch that its commit results in", file: draftFile, seeds: 1000, as: "NAMES DANGLING",
+		rule: "a segment is of the epoch that its commit results in", file: draftFile, seeds: 4000, as: "NAMES DANGLING",
 		edits: []edit{{"\tif u.Ref.Name.Epoch != next.Epoch {\n", "\tif u.Ref.Name.Epoch > next.Epoch {\n"}},
 	},
 	{
@@ -48,7 +48,7 @@ var otherMutants = []mutant{
 	},
 	{
 		rule: "an append that was cancelled before it was sent is not sent", file: "backend/commit.go", seeds: 1000, as: "LIE",
-		edits: []edit{{"\treturn op.cancelled && op.intent == nil\n", "\treturn false\n"}, {"\t\tif _, held := c.out[op]; held && op.cancelled && op.intent == nil {\n\t\t\treturn false, nil\n\t\t}\n", ""}},
+		edits: []edit{{"\treturn op.cancelled && op.intent == nil\n", "\treturn false\n"}, {"\t\tif _, held := c.out[op]; held && op.cancelled && op.intent == nil {\n", "\t\tif _, held := c.out[op]; !held && op.cancelled && op.intent == nil {\n"}},
 	},
 	{
 		rule: "appends are committed in the order of their calls", file: "backend/log.go", seeds: 500, as: "ORDER HOLE", first: true,

@@ -113,22 +113,15 @@ func (p *process) replay() {
 	}
 }
 
-// fold rewrites segments, or does what other maintenance might.
+// fold rewrites segments.
 func (p *process) fold() {
 	for range 1 + p.rng.IntN(4) {
 		if p.port.isDead() {
 			return
 		}
 		p.pause(120)
-		id := mainLog
-		if oneOf(p.rng, 5) {
-			id = childLog
-		}
+		id := p.oneLog()
 		strikes := p.port.struck()
-		if oneOf(p.rng, 3) {
-			p.r.count("maintained: "+p.r.explained(p.port, p.name+": maintain", strikes, false, p.maintain(id)), 1)
-			continue
-		}
 		opt := backend.FoldOptions{Tail: pick(p.rng, backend.FoldTailAuto, backend.FoldTailKeep, backend.FoldTailTake)}
 		report, err := p.b.Fold(context.Background(), id, opt)
 		p.r.count("fold: "+p.r.explained(p.port, p.name+": fold", strikes, false, err), 1)
@@ -139,12 +132,32 @@ func (p *process) fold() {
 	}
 }
 
+// oneLog is mostly the log.
+func (p *process) oneLog() string {
+	if oneOf(p.rng, 5) {
+		return childLog
+	}
+	return mainLog
+}
+
+// tend does what other maintenance might, often.
+func (p *process) tend() {
+	for range 2 + p.rng.IntN(8) {
+		if p.port.isDead() {
+			return
+		}
+		p.pause(pick(p.rng, 5, 40))
+		strikes := p.port.struck()
+		p.r.count("maintained: "+p.r.explained(p.port, p.name+": maintain", strikes, false, p.maintain(p.oneLog())), 1)
+	}
+}
+
 // maintain commits without changing anything but the revision, and perhaps the
 // epoch.
 func (p *process) maintain(id string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lasting(time.Minute, 7))
 	defer cancel()
-	opt := manifest.Options{MinBackoff: 1, MaxBackoff: 1}
+	opt := manifest.Options{MinBackoff: 2, MaxBackoff: 2}
 	head, err := manifest.Load(ctx, p.port, id, manifest.LoadOptions{})
 	if err != nil {
 		return err
@@ -164,33 +177,32 @@ func (p *process) maintain(id string) error {
 	return err
 }
 
-// collect collects again and again, and once more when everybody has finished
-// and the grace is over.
+// collect collects again and again as long as others are busy, and once more when
+// the grace is over.
 func (p *process) collect() {
-	for i := range 8 {
-		if p.r.ends.Err() != nil && i > 0 && i < 7 {
-			continue
+	for range 20 {
+		if p.pause(pick(p.rng, 5, 50)); p.r.ends.Err() != nil || p.port.isDead() {
+			break
 		}
-		if i == 7 {
-			until(p.lane, 25*time.Hour)
+		p.collectOnce()
+	}
+	until(p.lane, 25*time.Hour)
+	p.collectOnce()
+}
+
+func (p *process) collectOnce() {
+	strikes := p.port.struck()
+	opt := backend.GCOptions{Grace: p.r.plan.grace}
+	if oneOf(p.rng, 2) {
+		opt.Log = p.oneLog()
+	}
+	for g, err := range p.b.GC(context.Background(), opt) {
+		if err == nil {
+			err = g.Err
 		}
-		if p.port.isDead() {
-			return
-		}
-		p.pause(200)
-		strikes := p.port.struck()
-		opt := backend.GCOptions{Grace: p.r.plan.grace}
-		if oneOf(p.rng, 2) {
-			opt.Log = mainLog
-		}
-		for g, err := range p.b.GC(context.Background(), opt) {
-			if err == nil {
-				err = g.Err
-			}
-			w := p.r.explained(p.port, p.name+": gc", strikes, false, err)
-			p.r.count("gc: "+w, 1)
-			p.collected(g)
-		}
+		w := p.r.explained(p.port, p.name+": gc", strikes, false, err)
+		p.r.count("gc: "+w, 1)
+		p.collected(g)
 	}
 }
 

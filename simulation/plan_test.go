@@ -65,7 +65,7 @@ func newPlan(seed uint64, without ...string) *plan {
 		freeze:          pick(rng, time.Second, time.Minute, 7*time.Hour, 30*time.Hour),
 		late:            pick(rng, time.Second, time.Minute, 3*time.Hour),
 		contentVersions: oneOf(rng, 2), wholeSeconds: oneOf(rng, 2),
-		grace: pick(rng, time.Second, time.Second, 5*time.Minute, 0), large: oneOf(rng, 10),
+		grace: pick(rng, time.Millisecond, time.Second, 5*time.Minute, 0), large: oneOf(rng, 10),
 	}
 	for _, name := range without {
 		p.without[name] = true
@@ -111,10 +111,18 @@ func casting(rng *rand.Rand, p *plan) []part {
 		count[r.name]++
 		cast = append(cast, part{name: fmt.Sprint(r.name, count[r.name]), play: r.play, log: log, jobs: jobs, endless: r.endless})
 	}
-	n := 1 + rng.IntN(5)
+	// Not all kinds of processes in every schedule, and some often.
+	mix := slices.Clone(roles)
+	if !oneOf(rng, 4) {
+		for i := range mix {
+			mix[i].weight *= pick(rng, 0, 0, 1, 4)
+		}
+		mix[0].weight++
+	}
+	n := 1 + rng.IntN(6)
 	add(draw(rng, slices.DeleteFunc(slices.Clone(roles), func(r role) bool { return !r.writes })), mainLog, drawJobs(rng, p, "w"))
 	for i := range n {
-		r := draw(rng, roles)
+		r := draw(rng, mix)
 		switch {
 		case r.name == "retrier":
 			// A second process that does what another one does.
@@ -214,7 +222,7 @@ var jobKinds = []role{
 // drawPast draws what a log holds already. Many small segments are what merges
 // wait for.
 func drawPast(rng *rand.Rand) (jobs []job) {
-	for i := range pick(rng, 1, 2, 3, 4, 5) {
+	for i := range pick(rng, 1, 2, 3, 4, 5, 7) {
 		jobs = append(jobs, job{kind: pick(rng, "note", "turn", "done", "bracket"), tag: fmt.Sprint("past", i), n: 1})
 	}
 	return jobs

@@ -16,27 +16,29 @@ import (
 	"github.com/s3log/s3log/backend/objstore"
 )
 
-// Every goroutine acts at instants of its own, which are told apart by their
-// nanoseconds within a grain. Nothing happens at the same time as something
-// else, so that the order of all requests follows from the seed.
+// Every goroutine acts at instants of its own, its lane, which are told apart by
+// their place within a grain. Nothing happens at the same time as something else,
+// so that the order of all requests follows from the seed. A tick is more than
+// what the code's own jitter makes of the shortest back-off.
 const (
-	grain    = 4096
-	lanes    = 128  // per process: callers from 0 on, requests, late requests
+	tick     = 4 * time.Nanosecond
+	grain    = 8192 * tick
+	lanes    = 256  // per process: callers from 0 on, requests, late requests
 	request  = 32   // lane
-	lateLane = 96   // lane
-	deadline = 2048 // what ends by itself ends in the other half of a grain
+	lateLane = 192  // lane
+	deadline = 4096 // what ends by itself ends in the other half of a grain
 )
 
 // until sleeps for d, up to the next instant of a lane, and never not at all.
 func until(lane int64, d time.Duration) {
 	d = max(d, 1)
-	at := time.Now().Add(d).UnixNano()
-	time.Sleep(d + time.Duration((lane-at%grain+grain)%grain))
+	at := time.Duration(time.Now().Add(d).UnixNano()) % grain
+	time.Sleep(d + (time.Duration(lane)*tick-at+grain)%grain)
 }
 
 // lasting makes a duration that does not end at the same time as another.
 func lasting(d time.Duration, n int64) time.Duration {
-	return d/grain*grain + time.Duration(deadline+n)
+	return d/grain*grain + time.Duration(deadline+n)*tick
 }
 
 // port is the store as one process reaches it.
@@ -44,6 +46,7 @@ type port struct {
 	r    *run
 	name string
 	lane int64
+	far  time.Duration // how many times as far from the store as others
 
 	mu      sync.Mutex
 	sent    map[string]int // requests by kind
@@ -79,14 +82,14 @@ func (p *port) do(ctx context.Context, c call) (objstore.Object, error) {
 	n := p.sent[kind]
 	p.sent[kind]++
 	p.mu.Unlock()
-	f := p.r.plan.drawFate(p.name, c.op, key, isManifest(c.key), n)
+	f := p.r.plan.drawFate(p.name, c.op, key, isManifest(c.key), n, p.far)
 	f.id = fmt.Sprintf("%s/%s/%d", p.name, strings.ReplaceAll(kind, " ", ":"), n)
 	if p.r.plan.without[f.id] || p.r.draining() {
 		f = f.spared()
 	}
 	h := fnv.New32a()
 	io.WriteString(h, kind)
-	lane := p.lane + request + int64(h.Sum32()%(lateLane-request))
+	lane := p.lane + request + (int64(h.Sum32())+int64(n))%(lateLane-request)
 	slot := time.Duration(n%64) * grain // among those of the same kind that go on together
 	until(lane, 0)
 	switch f.fault {
@@ -112,7 +115,7 @@ func (p *port) do(ctx context.Context, c call) (objstore.Object, error) {
 	case a = <-reply:
 	case <-ctx.Done():
 		a.err = &objstore.Error{Class: objstore.ErrUndecided, Err: ctx.Err()}
-		until(lane, 0) // not at the same time as the others whose context ended
+		until(lane+deadline, 0) // not at the same time as the others whose context ended
 		p.r.traceCall(p.name, c, f, "not waited for")
 	}
 	switch f.fault {
@@ -199,7 +202,7 @@ func (p *port) fly(c call, f fate, lane int64) (a answer) {
 // later lets a request arrive late, when nobody waits for it any more.
 func (p *port) later(c call, f fate, effect func(string) (objstore.Object, error)) {
 	p.r.flying(func() {
-		until(p.lane+lateLane+int64(f.more/grain)%(lanes-lateLane), f.more)
+		until(p.lane+lateLane+int64(f.more/tick)%(lanes-lateLane), f.more)
 		effect("late: ")
 	})
 }
@@ -232,7 +235,7 @@ func (p *port) strike(f fate) {
 	p.r.struck(f)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if f.fault != none {
+	if f.fault != none || p.far > 1 { // it may run out of time
 		p.strikes++
 	}
 	switch f.fault {
@@ -311,7 +314,11 @@ func (p *port) Get(ctx context.Context, key string, opt objstore.GetOptions) (ob
 		return "if-not " + p.r.version(opt.IfNot)
 	}
 	o, err := p.do(ctx, call{op: "Get", key: key, note: note, send: func(fate) (objstore.Object, error) {
-		return p.r.service.mem.Get(context.Background(), key, opt)
+		obj, err := p.r.service.mem.Get(context.Background(), key, opt)
+		if !isManifest(key) {
+			p.r.count("segment: "+outcome(err), 1)
+		}
+		return obj, err
 	}})
 	return o, err
 }

@@ -31,7 +31,8 @@ type process struct {
 }
 
 func newPort(r *run, name string, lane int64) *port {
-	return &port{r: r, name: name, lane: lane, sent: map[string]int{}, cut: -1}
+	far := pick(stream(r.plan.seed, "far", name), 1, 1, 1, 1, 1, 20)
+	return &port{r: r, name: name, lane: lane, far: time.Duration(far), sent: map[string]int{}, cut: -1}
 }
 
 // maxCast is how many processes there may be.
@@ -45,8 +46,9 @@ func newProcess(r *run, i int, c part) *process {
 		port: newPort(r, c.name, lane), aide: newPort(r, c.name+"'", lane+maxCast*lanes),
 	}
 	p.opt = backend.Options{
-		Label: c.name, Foreground: oneOf(rng, 3), MinBackoff: 1, MaxBackoff: 1, // no jitter: the way of a request has enough
+		Label: c.name, Foreground: oneOf(rng, 3), MinBackoff: 2, MaxBackoff: 2, // the way of a request has jitter enough
 		CommitTimeout: lasting(pick(rng, 20*time.Second, time.Minute, time.Minute), 1),
+		Prefetch:      pick(rng, 1, 4),
 		PollInterval:  lasting(pick(rng, time.Second, time.Minute, time.Hour), 2),
 	}
 	if oneOf(rng, 5) {
@@ -239,6 +241,7 @@ func (r *run) past() {
 	r.calm.Store(true)
 	defer r.calm.Store(false)
 	p := newProcess(r, maxCast-1, part{name: "past", log: mainLog})
+	p.port.far = 1
 	for i, j := range r.plan.past {
 		how := opening{"create or adopt", createOrAdopt}
 		if i > 0 {

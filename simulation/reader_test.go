@@ -16,14 +16,11 @@ import (
 // remembers what it has seen.
 func (p *process) read() {
 	revision := map[string]int64{}
-	for range 2 + p.rng.IntN(5) {
+	for range 2 + p.rng.IntN(8) {
 		if p.port.isDead() {
 			return
 		}
-		id := mainLog
-		if oneOf(p.rng, 5) {
-			id = childLog
-		}
+		id := p.oneLog()
 		switch p.rng.IntN(4) {
 		case 0:
 			p.readEvents(p.b.Reader, id, p.readOptions())
@@ -34,7 +31,7 @@ func (p *process) read() {
 		case 3:
 			p.check(id)
 		}
-		p.pause(60)
+		p.pause(pick(p.rng, 5, 60))
 	}
 }
 
@@ -111,7 +108,7 @@ func (p *process) readEvents(reader *backend.Reader, id string, opt backend.Read
 	k := p.look("read", id)
 	var lines [][]byte
 	var failed error
-	first := int64(-1)
+	first, slowly := int64(-1), oneOf(p.rng, 2)
 	for ev, err := range reader.Events(context.Background(), id, opt) {
 		if failed = err; err != nil {
 			break
@@ -119,7 +116,9 @@ func (p *process) readEvents(reader *backend.Reader, id string, opt backend.Read
 		if first < 0 {
 			first = ev.Seq
 		}
-		lines = append(lines, bytes.Clone(ev.Line))
+		if lines = append(lines, bytes.Clone(ev.Line)); slowly {
+			p.pause(20)
+		}
 	}
 	ended := k.failed(failed)
 	if p.port.isDead() {

@@ -120,7 +120,7 @@ func (r *run) settle() {
 // weather sets the store's clock, and cuts connections for a while.
 func (r *run) weather() {
 	rng := stream(r.plan.seed, "weather")
-	lane := int64(grain - 1)
+	lane := int64(grain/tick - 1)
 	sets, outages := 0, r.plan.outages
 	if r.plan.jumps > 0 {
 		sets = 1 + rng.IntN(6)

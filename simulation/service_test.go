@@ -70,6 +70,7 @@ func (s *service) put(p *port, key string, body []byte, cond objstore.Condition,
 		}
 		s.r.witness.commit(p, key, body, info.Version)
 	} else {
+		s.r.count("segments uploaded", 1)
 		s.r.witness.upload(p, key)
 	}
 	s.listed()

@@ -127,6 +127,9 @@ func (w *witness) delete(key string) {
 	w.r.mu.Lock()
 	defer w.r.mu.Unlock()
 	w.r.count("objects deleted", 1)
+	if w.r.ends.Err() == nil {
+		w.r.count("objects deleted beside others", 1)
+	}
 	grace := w.r.plan.grace
 	if grace == 0 {
 		grace = backend.DefaultGrace

@@ -23,6 +23,7 @@ var roles = []role{
 	{name: "follower", weight: 2, play: (*process).follow, endless: true},
 	{name: "verifier", weight: 1, play: (*process).verify},
 	{name: "folder", weight: 3, play: (*process).fold},
+	{name: "tender", weight: 2, play: (*process).tend},
 	{name: "collector", weight: 4, play: (*process).collect, endless: true},
 	{name: "deleter", weight: 1, play: (*process).delete},
 }
