@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -149,9 +150,10 @@ func (m *module) judge() (names []string, err error) {
 	return slices.Compact(names), errors.Join(errs...)
 }
 
-// check judges all modules, and writes a line about each.
+// check judges all modules. It writes a line about each that is refused, and one
+// about all.
 func check(modules []*module, w io.Writer) error {
-	bad := 0
+	count, bad := make(map[string]int), 0
 	for _, m := range modules {
 		names, err := m.judge()
 		if err != nil {
@@ -159,8 +161,13 @@ func check(modules []*module, w io.Writer) error {
 			fmt.Fprintf(w, "%s %s: %s\n", m.Path, m.Version, strings.ReplaceAll(err.Error(), "\n", "; "))
 			continue
 		}
-		fmt.Fprintf(w, "%s %s: %s\n", m.Path, m.Version, strings.Join(names, ", "))
+		count[strings.Join(names, " and ")]++
 	}
+	text := fmt.Sprintf("%d modules", len(modules))
+	for _, names := range slices.Sorted(maps.Keys(count)) {
+		text += fmt.Sprintf(", %d %s", count[names], names)
+	}
+	fmt.Fprintln(w, text)
 	switch {
 	case len(modules) == 0:
 		return errors.New("no modules") // then nothing was checked

@@ -80,7 +80,7 @@ func TestCheckNamesTheModule(t *testing.T) {
 	if err == nil || !strings.HasPrefix(err.Error(), "1 of 2 modules") {
 		t.Errorf("%v", err)
 	}
-	if want := "example.com/good v1.0.0: MIT\nexample.com/bad v2.0.0: LICENSE: AGPL is not allowed\n"; out.String() != want {
+	if want := "example.com/bad v2.0.0: LICENSE: AGPL is not allowed\n2 modules, 1 MIT\n"; out.String() != want {
 		t.Errorf("got %s", out.String())
 	}
 	if check(nil, &out) == nil {
