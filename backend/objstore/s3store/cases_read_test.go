@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,6 +256,47 @@ func TestA21ListThatNeverAdvances(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Keys that are not ours do not keep ours from being listed, whatever they hold:
+// XML has no way to say some of them.
+func TestListOfKeysThatXMLCannotHold(t *testing.T) {
+	strange := []string{"m/\x1b[31m", "m/a b+c%41&", "m/\xff", "m/\u2028", "m/z"}
+	slices.Sort(strange)
+	const head = `<ListBucketResult><Name>b</Name><IsTruncated>false</IsTruncated>`
+	t.Run("encoded", func(t *testing.T) {
+		srv := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("encoding-type") != "url" {
+				t.Errorf("asked for %s", r.URL.RawQuery)
+			}
+			fmt.Fprint(w, head, "<EncodingType>url</EncodingType>")
+			for _, key := range strange {
+				fmt.Fprintf(w, "<Contents><Key>%s</Key></Contents>", strings.ReplaceAll(url.QueryEscape("p/"+key), "%2F", "/"))
+			}
+			fmt.Fprint(w, "</ListBucketResult>")
+		})
+		if keys, err := list(t, srv.open(t), "m/", ""); err != nil || !slices.Equal(keys, strange) {
+			t.Errorf("%q, %v", keys, err)
+		}
+	})
+	t.Run("by a server that only says so", func(t *testing.T) {
+		srv := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, head, "<EncodingType>url</EncodingType><Contents><Key>a+b%25/m/k</Key></Contents></ListBucketResult>")
+		})
+		s := srv.open(t, func(c *Config) { c.Prefix = "a+b%25" })
+		if keys, err := list(t, s, "m/", ""); err != nil || !slices.Equal(keys, []string{"m/k"}) {
+			t.Errorf("%q, %v", keys, err)
+		}
+	})
+	t.Run("mangled", func(t *testing.T) {
+		got := []string{"m/\ufffd[31m", "m/a", "m/\ufffd", "m/b"}
+		srv := serve(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			page(w, "", "p/"+got[0], "p/"+got[1], "p/"+got[2], "p/"+got[3])
+		})
+		if keys, err := list(t, srv.open(t), "m/", ""); err != nil || !slices.Equal(keys, got) {
+			t.Errorf("%q, %v", keys, err)
+		}
+	})
 }
 
 // A-22: a body that is cut is fetched again; if it always is, that is a failed

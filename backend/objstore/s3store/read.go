@@ -8,13 +8,16 @@ import (
 	"io"
 	"iter"
 	"math"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go/middleware"
 
 	"github.com/s3log/s3log/backend/objstore"
@@ -223,10 +226,12 @@ func (d *driver) info(key string, size int64, etag *string, modified *time.Time,
 
 // List implements objstore.Reader. It fetches pages of up to 1,000 as they are
 // needed. A server that repeats a page, or does not keep the order, is an
-// error, not a longer list.
+// error, not a longer list. Somebody else's keys may hold what XML cannot: they
+// are asked for in URL encoding, and where a server knows none and shows U+FFFD
+// in their places, they are passed on like that, wherever they stand.
 func (d *driver) List(ctx context.Context, prefix, after string) iter.Seq2[objstore.Info, error] {
 	return func(yield func(objstore.Info, error) bool) {
-		in := &s3.ListObjectsV2Input{Bucket: &d.bucket, Prefix: d.full(prefix)}
+		in := &s3.ListObjectsV2Input{Bucket: &d.bucket, Prefix: d.full(prefix), EncodingType: types.EncodingTypeUrl}
 		if after != "" {
 			in.StartAfter = d.full(after)
 		}
@@ -258,19 +263,22 @@ func (d *driver) List(ctx context.Context, prefix, after string) iter.Seq2[objst
 			}
 			date, _ := awsmiddleware.GetServerTime(out.ResultMetadata)
 			for _, o := range out.Contents {
-				full := aws.ToString(o.Key)
+				full := d.listedKey(aws.ToString(o.Key), out.EncodingType)
 				key, ok := strings.CutPrefix(full, d.prefix)
+				mangled := strings.ContainsRune(key, utf8.RuneError)
 				switch {
 				case !ok || !strings.HasPrefix(key, prefix):
 					fail("the list has a key that was not asked for: %q", full)
 					return
 				case after != "" && key <= after:
 					continue // a server that does not know where to start after
+				case mangled: // its place is that of the key that it stands for
 				case last != "" && key <= last:
 					fail("the list is not in order: %q comes after %q", key, last)
 					return
+				default:
+					last = key
 				}
-				last = key
 				info := objstore.Info{Key: key, Size: aws.ToInt64(o.Size), Version: versionOf(o.ETag), Modified: aws.ToTime(o.LastModified), Date: date}
 				if !yield(info, nil) {
 					return
@@ -282,6 +290,19 @@ func (d *driver) List(ctx context.Context, prefix, after string) iter.Seq2[objst
 			in.StartAfter, in.ContinuationToken = nil, &next
 		}
 	}
+}
+
+// listedKey is a key as it was before a server encoded it for a list. One that
+// only says that it did is seen by the prefix, if by anything.
+func (d *driver) listedKey(key string, encoding types.EncodingType) string {
+	if encoding != types.EncodingTypeUrl {
+		return key
+	}
+	plain, err := url.QueryUnescape(key)
+	if err != nil || !strings.HasPrefix(plain, d.prefix) && strings.HasPrefix(key, d.prefix) {
+		return key
+	}
+	return plain
 }
 
 // page fetches one page of a List. One whose body was cut is fetched again, a few
