@@ -45,23 +45,7 @@ func (s *seeding) commit(ctx context.Context) (*Log, Receipt, error) {
 	if err := s.w.Check(); err != nil {
 		return nil, Receipt{}, err
 	}
-	// Reading and uploading take the time that they need, each upload for itself;
-	// what is bounded as for every commit is how long the manifest is tried.
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var timeout *time.Timer
-	stop := func() {
-		if timeout != nil {
-			timeout.Stop()
-		}
-	}
-	defer func() { stop() }()
-	res, err := manifest.Commit(ctx, s.b.store, s.base, func(ctx context.Context, base manifest.Head) (*manifest.Proposal, error) {
-		stop()
-		p, err := s.step(ctx, base)
-		timeout = time.AfterFunc(s.b.opt.CommitTimeout, func() { cancel(context.DeadlineExceeded) })
-		return p, err
-	}, s.b.commitOptions())
+	res, err := s.b.commitBulk(ctx, s.base, s.step)
 	if err != nil {
 		if ce, ok := isCommitError(err); ok {
 			ce.Intent.First, ce.Intent.Count = ce.Intent.Start, ce.Intent.End-ce.Intent.Start
@@ -84,6 +68,27 @@ func (s *seeding) commit(ctx context.Context) (*Log, Receipt, error) {
 		l.err = fencedOrNil(res.Head.Record, s.w.ID)
 	}
 	return l, r, nil
+}
+
+// commitBulk is manifest.Commit of a step that reads and uploads what takes the
+// time that it needs, each object for itself. What is bounded as for every commit
+// is how long the manifest is tried.
+func (b *Backend) commitBulk(ctx context.Context, base manifest.Head, step manifest.Step) (manifest.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var timeout *time.Timer
+	stop := func() {
+		if timeout != nil {
+			timeout.Stop()
+		}
+	}
+	defer func() { stop() }()
+	return manifest.Commit(ctx, b.store, base, func(ctx context.Context, base manifest.Head) (*manifest.Proposal, error) {
+		stop()
+		p, err := step(ctx, base)
+		timeout = time.AfterFunc(b.opt.CommitTimeout, func() { cancel(context.DeadlineExceeded) })
+		return p, err
+	}, b.commitOptions())
 }
 
 // step encodes and uploads what is inherited, for the very commit that it

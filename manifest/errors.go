@@ -30,6 +30,8 @@ var (
 	ErrMissing = errors.New("object is missing")
 	// ErrRolledBack: the manifest is older than one that was seen before.
 	ErrRolledBack = errors.New("manifest was rolled back")
+	// ErrDiverged: a copy has a history of its own by now.
+	ErrDiverged = errors.New("the copy has diverged")
 	// ErrDeleted: the log was deleted; its id stays taken.
 	ErrDeleted = errors.New("log was deleted")
 	// ErrUnsupportedStore: the store does not do what a log needs, above all

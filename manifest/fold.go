@@ -28,16 +28,35 @@ var hasher = rfc6962.DefaultHasher
 // NewFold starts from a state, which it does not change. The error says that
 // the state's tree contradicts itself.
 func NewFold(from segment.State, rule string) (*Fold, error) {
-	hashes := make([][]byte, len(from.Tree.Range))
-	for i := range from.Tree.Range {
-		hashes[i] = from.Tree.Range[i][:]
-	}
-	factory := compact.RangeFactory{Hash: hasher.HashChildren}
-	tree, err := factory.NewRange(0, uint64(from.Tree.Size), hashes)
+	tree, err := rangeOf(from.Tree)
 	if err != nil {
-		return nil, fmt.Errorf("%w: Merkle tree of %d events: %w", segment.ErrCorrupt, from.Tree.Size, err)
+		return nil, err
 	}
 	return &Fold{state: from.Clone(), tree: tree, rule: rule}, nil
+}
+
+// rangeOf is a tree that can grow.
+func rangeOf(t segment.Tree) (*compact.Range, error) {
+	hashes := make([][]byte, len(t.Range))
+	for i := range t.Range {
+		hashes[i] = t.Range[i][:]
+	}
+	factory := compact.RangeFactory{Hash: hasher.HashChildren}
+	tree, err := factory.NewRange(0, uint64(t.Size), hashes)
+	if err != nil {
+		return nil, fmt.Errorf("%w: Merkle tree of %d events: %w", segment.ErrCorrupt, t.Size, err)
+	}
+	return tree, nil
+}
+
+// grown is the inverse of rangeOf.
+func grown(tree *compact.Range) segment.Tree {
+	t := segment.Tree{Size: int64(tree.End())}
+	for _, h := range tree.Hashes() {
+		t.Range = append(t.Range, segment.Hash(h))
+	}
+	t.Root = segment.TreeRoot(t.Range)
+	return t
 }
 
 // Add takes the next event.
@@ -69,11 +88,7 @@ func (f *Fold) Size() int64 { return int64(f.tree.End()) }
 // State is the state after the events added so far. It shares nothing with f.
 func (f *Fold) State() segment.State {
 	s := f.state.Clone()
-	s.Tree = segment.Tree{Size: int64(f.tree.End())}
-	for _, h := range f.tree.Hashes() {
-		s.Tree.Range = append(s.Tree.Range, segment.Hash(h))
-	}
-	s.Tree.Root = segment.TreeRoot(s.Tree.Range)
+	s.Tree = grown(f.tree)
 	return s
 }
 
