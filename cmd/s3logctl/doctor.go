@@ -32,7 +32,8 @@ credentials can do together and, where it is worth something, the profile to put
 into the store's URL, with which no process has to try the store again.
 
 Exit code 8: writing here is not safe. 7: these credentials may do nothing.
-1: the store does not answer, or something else is wrong.`,
+1: the store does not answer, whether writing is safe could not be found out,
+or something else is wrong.`,
 		Example: `  s3logctl doctor --store 's3://bucket/logs?endpoint=http://127.0.0.1:9000'
   s3logctl doctor --output json | jq '.findings[] | select(.status != "ok")'`,
 		Args: exactArgs(0, "no arguments"),

@@ -417,6 +417,25 @@ func TestExamineOtherFaults(t *testing.T) {
 	})
 }
 
+// A store that answers writes with anything but a denial is not fine: nobody
+// knows whether it is safe, and whoever asks before a deployment must notice.
+func TestExamineUnknownSafety(t *testing.T) {
+	w := newWorld()
+	w.deny = func(op, key string) error {
+		if op != "Put" {
+			return nil
+		}
+		return &objstore.Error{Op: op, Key: key, Class: objstore.ErrRefused, Status: 404, Hint: "is there such a bucket?"}
+	}
+	r := examine(t, w)
+	sees(t, r, check.NameConditional, check.Unknown, "refused")
+	can(t, r, yes, no, yes, no)
+	var e *objstore.Error
+	if err := r.Err(); !errors.Is(err, objstore.ErrRefused) || errors.Is(err, objstore.ErrUnsupported) || !errors.As(err, &e) || e.Hint != "is there such a bucket?" {
+		t.Errorf("%v", err)
+	}
+}
+
 // slowly lets readers come in between writes.
 func slowly(w *world) {
 	w.stub.put = func(s *stub, ctx context.Context, key string, body []byte, cond objstore.Condition) (objstore.Info, error) {

@@ -120,7 +120,7 @@ func (r *Report) Find(name string) (Finding, bool) {
 // why not: objstore.ErrUnsupported where writing is not safe, the error of the
 // request where the store cannot be reached, objstore.ErrDenied where these
 // credentials may not do anything, and any other error for another check that
-// failed.
+// failed, or where they may write and nobody knows whether that is safe.
 func (r *Report) Err() error {
 	if f, ok := r.Find(NameReach); ok && f.Status != OK {
 		return failure(f, "the store cannot be used", f.Err)
@@ -140,6 +140,12 @@ func (r *Report) Err() error {
 	for _, f := range r.Findings {
 		if f.Status == Failed {
 			return failure(f, "a check failed", f.Err)
+		}
+	}
+	for _, name := range []string{NameConditional, NameRace} {
+		// Who may not write need not know.
+		if f, ok := r.Find(name); ok && f.Status == Unknown && f.Err != nil && !errors.Is(f.Err, objstore.ErrDenied) {
+			return failure(f, "whether writing here is safe could not be found out", f.Err)
 		}
 	}
 	return nil
