@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -108,28 +109,41 @@ func TestNamedTestsExist(t *testing.T) {
 	}
 }
 
-// TestReadmeIsAnExample: the code that README.md shows is that of an example,
-// which is compiled and run.
-func TestReadmeIsAnExample(t *testing.T) {
-	blocks := regexp.MustCompile("(?s)\n```go\n(.*?)```\n").FindAllStringSubmatch(documents(t)[filepath.Join("..", "README.md")], -1)
-	if len(blocks) == 0 {
-		t.Fatal("README.md shows no Go code")
-	}
-	source, err := os.ReadFile(filepath.Join("..", "backend", "example_test.go"))
+// TestGoCodeIsCompiled: the Go code that documents show is in some file of the
+// module, as it is or indented, and so is compiled, and run if it is a test's.
+func TestGoCodeIsCompiled(t *testing.T) {
+	var sources []string
+	err := filepath.WalkDir("..", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(name, ".go") {
+			return err
+		}
+		text, err := os.ReadFile(name)
+		sources = append(sources, string(text))
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, b := range blocks {
-		var indented strings.Builder
-		for line := range strings.Lines(b[1]) {
-			if line != "\n" {
-				indented.WriteByte('\t')
+	shown := 0
+	for name, text := range documents(t) {
+		for _, b := range regexp.MustCompile("(?s)\n```go\n(.*?)```\n").FindAllStringSubmatch(text, -1) {
+			shown++
+			var indented strings.Builder
+			for line := range strings.Lines(b[1]) {
+				if line != "\n" {
+					indented.WriteByte('\t')
+				}
+				indented.WriteString(line)
 			}
-			indented.WriteString(line)
+			if !slices.ContainsFunc(sources, func(source string) bool {
+				return strings.Contains(source, "\n"+b[1]) || strings.Contains(source, indented.String())
+			}) {
+				t.Errorf("no file holds what %s shows:\n%s", name, b[1])
+			}
 		}
-		if !strings.Contains(string(source), indented.String()) {
-			t.Errorf("backend/example_test.go does not hold what README.md shows:\n%s", b[1])
-		}
+	}
+	if shown < 5 {
+		t.Errorf("only %d pieces of Go code were found", shown)
 	}
 }
 
