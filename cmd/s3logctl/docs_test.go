@@ -23,8 +23,8 @@ import (
 //
 //	```sh run
 //
-// is run, those of one document one after another, in an empty directory with an
-// embedded store of its own. A block
+// is run, those of one document one after another, with an embedded store of their
+// own, in a directory where there is nothing but docs. A block
 //
 //	```text output
 //
@@ -243,7 +243,8 @@ func validArgs(cmd *cobra.Command) error {
 }
 
 // TestDocumentedCommandLines: every command line that a document shows, in a
-// block or in a sentence, has a verb and flags that there are.
+// block or in a sentence, and every example of --help, has a verb and flags that
+// there are.
 func TestDocumentedCommandLines(t *testing.T) {
 	shown := 0
 	for _, m := range manuals(t) {
@@ -267,7 +268,20 @@ func TestDocumentedCommandLines(t *testing.T) {
 			}
 		}
 	}
-	if shown < 50 {
+	var help func(cmd *cobra.Command)
+	help = func(cmd *cobra.Command) {
+		for _, args := range ours(cmd.Example) {
+			shown++
+			if err := wrong(args, true); err != nil {
+				t.Errorf("examples of %s: s3logctl %s: %v", cmd.CommandPath(), strings.Join(args, " "), err)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			help(sub)
+		}
+	}
+	help(newRootCommand(newGlobals(surroundings{})))
+	if shown < 100 {
 		t.Errorf("only %d command lines were found", shown)
 	}
 }
@@ -324,8 +338,10 @@ func TestDocumentedBlocksRun(t *testing.T) {
 			continue
 		}
 		t.Run(m.name, func(t *testing.T) {
-			dir := t.TempDir()
-			home := t.TempDir()
+			dir, home := t.TempDir(), t.TempDir()
+			if docs, err := filepath.Abs(filepath.Join("..", "..", "docs")); err != nil || os.Symlink(docs, filepath.Join(dir, "docs")) != nil {
+				t.Fatal(docs, err)
+			}
 			var last []byte
 			for _, b := range steps {
 				if b.info == "text output" {
@@ -335,6 +351,12 @@ func TestDocumentedBlocksRun(t *testing.T) {
 					continue
 				}
 				ran++
+				if _, err := exec.LookPath("jq"); err != nil && strings.Contains(b.text, "| jq ") {
+					if os.Getenv("CI") != "" {
+						t.Fatal(err)
+					}
+					t.Skip(err)
+				}
 				cmd := exec.CommandContext(t.Context(), bash, "-euo", "pipefail", "-c", b.text)
 				cmd.Dir = dir
 				cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir(), "LANG=C.UTF-8"}
