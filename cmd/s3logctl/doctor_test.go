@@ -12,8 +12,8 @@ import (
 // careless is a store that writes whatever the condition says.
 type careless struct{ objstore.Store }
 
-func (c careless) Put(ctx context.Context, key string, body []byte, cond objstore.Condition, opt objstore.PutOptions) (objstore.Info, error) {
-	cond = objstore.IfAbsent()
+func (c careless) Put(ctx context.Context, key string, body []byte, _ objstore.Condition, opt objstore.PutOptions) (objstore.Info, error) {
+	cond := objstore.IfAbsent()
 	if info, err := c.Head(ctx, key); err == nil {
 		cond = objstore.IfVersion(info.Version)
 	}

@@ -193,7 +193,7 @@ func (d *driver) judgeRules(all []types.LifecycleRule) *rules {
 // objects of some sizes only; mine is false if it wants tags, which no object of
 // a log has.
 func reachOf(rule *types.LifecycleRule) (prefix string, part, mine bool) {
-	prefix, mine = aws.ToString(rule.Prefix), true //nolint:staticcheck // old rules have it
+	prefix = aws.ToString(rule.Prefix) //nolint:staticcheck // old rules have it
 	f := rule.Filter
 	if f == nil {
 		return prefix, false, true
