@@ -272,7 +272,6 @@ func TestParseSegmentPrefix(t *testing.T) {
 	for _, id := range []string{"demo", "a/b", "ü", "..", string(make([]byte, 300))} {
 		key, got, ok := ParseSegmentPrefix(SegmentPrefix(id))
 		if _, exact, _ := UnescapeID(EscapeID(id)); !exact {
-			id = ""
 			if got != "" || !ok {
 				t.Errorf("%q, %v", got, ok)
 			}

@@ -16,5 +16,5 @@ func diskOf(dir string) (free int64, kind string, err error) {
 	if err := syscall.Statfs(dir, &st); err != nil {
 		return 0, "", err
 	}
-	return int64(st.Bavail) * int64(st.Bsize), remote[uint32(st.Type)], nil
+	return int64(st.Bavail) * int64(st.Bsize), remote[uint32(st.Type)], nil //nolint:unconvert // other types on other machines
 }
