@@ -91,7 +91,7 @@ func isPage(contentType, etag *string) bool {
 
 // Bodies that the SDK reads by itself have no business to be longer.
 const (
-	maxListBody  = 64 << 20 // 1,000 keys
+	maxListBody  = 8 << 20 // 1,000 keys
 	maxReplyBody = 1 << 20  // errors, and replies to writes
 )
 
