@@ -43,6 +43,7 @@ var exits = []struct {
 	{backend.ErrSeqMismatch, exitConflict, "seq-mismatch"},
 	{backend.ErrKeyConflict, exitConflict, "key-conflict"},
 	{backend.ErrOpenTurn, exitConflict, "open-turn"},
+	{errFileExists, exitConflict, "exists"},
 
 	{backend.ErrDeleted, exitNotFound, "deleted"},
 	{backend.ErrNotFound, exitNotFound, "not-found"},

@@ -122,9 +122,10 @@ func TestTerminalOutput(t *testing.T) {
 			t.Errorf("%q: %q", args, got)
 		}
 	}
-	r := terminal.want(exitUsage, "", "export", "log", "--zstd")
-	if !strings.Contains(r.stderr, "not for a terminal") {
-		t.Error(r.stderr)
+	for _, args := range [][]string{{"export", "log", "--zstd"}, {"report", "log"}} {
+		if r := terminal.want(exitUsage, "", args...); !strings.Contains(r.stderr, "not for a terminal") {
+			t.Error(r.stderr)
+		}
 	}
 }
 

@@ -103,7 +103,7 @@ embedded store in the user's data directory.`,
 	root.AddCommand(
 		newAppendCommand(g), newCatCommand(g), newTailCommand(g),
 		newLsCommand(g), newInfoCommand(g), newInspectCommand(g), newDiffCommand(g),
-		newCheckCommand(g), newVerifyCommand(g),
+		newCheckCommand(g), newVerifyCommand(g), newReportCommand(g),
 		newResumeCommand(g), newForkCommand(g), newReplayCommand(g),
 		newImportCommand(g), newExportCommand(g),
 		newDecideCommand(g), newDoctorCommand(g), newFoldCommand(g), newRmCommand(g), newGcCommand(g), newFsckCommand(g), newDemoCommand(g),

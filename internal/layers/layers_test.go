@@ -74,7 +74,7 @@ var layers = map[string]layer{
 	"sessiongen":               {imports: []string{"segment"}, never: []string{"net", "os", "log"}, instead: "sessiongen is a pure function of its seed"},
 	"cmd/s3logctl": {
 		imports: []string{
-			"backend", "seedpath", "manifest", "segment", "sessionfile", "sessiongen", "internal/bench",
+			"backend", "seedpath", "manifest", "segment", "sessionfile", "sessiongen", "internal/bench", "internal/report",
 			objstore, objstore + "/check", objstore + "/delaystore", objstore + "/filestore", objstore + "/s3store", objstore + "/tracestore",
 		},
 		goroutines: true, prints: true,
@@ -94,7 +94,12 @@ var layers = map[string]layer{
 	"internal/licences": {prints: true},
 	"internal/mounts":   {},
 	"internal/plainlog": {},
-	"simulation":        {},
+	"internal/report": {
+		imports: []string{"backend", "seedpath", "manifest", "segment"},
+		never:   []string{"net", "os", "log", "flag"},
+		instead: "internal/report gets a Reader and an io.Writer; files and printing are cmd/s3logctl's",
+	},
+	"simulation": {},
 }
 
 // outside says which packages may import which other modules. What is not
@@ -102,7 +107,7 @@ var layers = map[string]layer{
 var outside = map[string][]string{
 	"github.com/aws/aws-sdk-go-v2":       {objstore + "/s3store", "localstack", "localstack/container", "cmd/s3logctl"},
 	"github.com/aws/smithy-go":           {objstore + "/s3store", "localstack"},
-	"github.com/go-json-experiment/json": {"segment", "manifest", "seedpath", "backend", "sessionfile", "sessiongen", "cmd/s3logctl"},
+	"github.com/go-json-experiment/json": {"segment", "manifest", "seedpath", "backend", "sessionfile", "sessiongen", "internal/report", "cmd/s3logctl"},
 	"github.com/google/uuid":             {"manifest", "sessiongen", "localstack"},
 	"github.com/klauspost/compress":      {"segment", "sessionfile", "internal/bench"},
 	"github.com/spf13/cobra":             {"cmd/s3logctl"},
