@@ -92,7 +92,7 @@ func isPage(contentType, etag *string) bool {
 // Bodies that the SDK reads by itself have no business to be longer.
 const (
 	maxListBody  = 8 << 20 // 1,000 keys
-	maxReplyBody = 1 << 20  // errors, and replies to writes
+	maxReplyBody = 1 << 20 // errors, and replies to writes
 )
 
 // guardBodies adds the hook that ends bodies of replies which hang, and those

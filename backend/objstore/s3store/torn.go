@@ -35,6 +35,8 @@ var errTorn = errors.New("ETag and body are those of different versions")
 type tags struct {
 	md5   atomic.Bool // one was its body's MD5
 	other atomic.Bool // one was not: nothing can be said of any
+	// doubt is an ETag that a write was answered with where they were MD5s.
+	doubt atomic.Pointer[string]
 }
 
 // matter reports whether anything can be learned from the ETag of key. MD5
@@ -44,34 +46,57 @@ func (*tags) matter(key string) bool {
 }
 
 // learn takes the reply to a write of ours into account. sum is the body's MD5,
-// or nil if nobody has made it.
-func (t *tags) learn(key string, body, sum []byte, etag *string) {
-	if !t.matter(key) || t.other.Load() {
-		return
+// or nil if nobody has made it. It reports whether the reply is not to be believed:
+// where ETags are MD5s, one that is another's belongs to another request, as on a
+// connection whose replies have come out of step.
+func (t *tags) learn(key string, body, sum []byte, out *s3.PutObjectOutput) (doubtful bool) {
+	changes, etag := t.matter(key), aws.ToString(out.ETag)
+	if t.other.Load() || versionOf(out.ETag).IsZero() { // no ETag at all says nothing
+		return false
 	}
 	if sum == nil {
+		if !changes {
+			return false
+		}
 		sum = md5Of(body)
 	}
 	switch {
-	case isMD5(sum, aws.ToString(etag)):
-		t.md5.Store(true)
-	case !versionOf(etag).IsZero(): // no ETag at all says nothing
-		t.other.Store(true)
+	case isMD5(sum, etag):
+		if changes {
+			t.md5.Store(true)
+		}
+		return false
+	case !t.md5.Load():
+		if changes {
+			t.other.Store(true)
+		}
+		return false
+	case encrypted(out.SSECustomerAlgorithm, out.ServerSideEncryption):
+		return false
 	}
+	t.doubt.Store(&etag)
+	return true
 }
 
 // torn reports whether a reply to a read of a whole object cannot be sound.
 // Objects that others have written may be encrypted where ours are not, and
 // copies of large objects are made in parts: their ETags are no MD5s.
 func (t *tags) torn(key string, body []byte, out *s3.GetObjectOutput) bool {
-	if !t.matter(key) || !t.md5.Load() || t.other.Load() {
-		return false
-	}
-	if out.SSECustomerAlgorithm != nil || out.ServerSideEncryption != "" && out.ServerSideEncryption != types.ServerSideEncryptionAes256 {
+	if !t.matter(key) || !t.md5.Load() || t.other.Load() || encrypted(out.SSECustomerAlgorithm, out.ServerSideEncryption) {
 		return false
 	}
 	etag := aws.ToString(out.ETag)
+	if doubt := t.doubt.Load(); doubt != nil && *doubt == etag {
+		t.other.Store(true) // it was the store's: ETags are no MD5s any more
+		return false
+	}
 	return looksLikeMD5(etag) && !isMD5(md5Of(body), etag)
+}
+
+// encrypted reports whether an object is encrypted in a way in which its ETag is
+// no MD5.
+func encrypted(customer *string, sse types.ServerSideEncryption) bool {
+	return customer != nil || sse != "" && sse != types.ServerSideEncryptionAes256
 }
 
 func md5Of(body []byte) []byte {

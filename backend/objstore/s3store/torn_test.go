@@ -38,7 +38,7 @@ func TestTornRead(t *testing.T) {
 		"nothing written yet":          {torn: -1, reads: 1},
 		"ETags are no MD5s":            {puts: []string{`"opaque"`}, torn: -1, reads: 1},
 		"ETags look like MD5s":         {puts: []string{md5Tag("encrypted")}, torn: -1, reads: 1},
-		"not all are":                  {puts: []string{md5Tag(written), md5Tag("encrypted")}, torn: -1, reads: 1},
+		"not any more":                 {puts: []string{md5Tag(written), md5Tag("encrypted")}, torn: -1, etag: md5Tag("encrypted"), reads: 1},
 		"not all are, other order":     {puts: []string{md5Tag("encrypted"), md5Tag(written)}, torn: -1, reads: 1},
 		"one was not given":            {puts: []string{md5Tag(written), ""}, torn: 1, reads: 2},
 		"encrypted by another":         {puts: []string{md5Tag(written)}, torn: -1, header: sse("aws:kms"), reads: 1},
@@ -129,5 +129,58 @@ func TestTornReadIsOfOneStore(t *testing.T) {
 	reader := serve(t, script).open(t)
 	if _, err := reader.Get(t.Context(), "manifests/a.json", objstore.GetOptions{}); err != nil {
 		t.Errorf("a store that only reads: %v", err)
+	}
+}
+
+// TestReplyOfAnotherRequest: where ETags are MD5s, a success with another one is
+// no version of what was written. Where they turn out not to be MD5s any more it
+// is, from the next read on.
+func TestReplyOfAnotherRequest(t *testing.T) {
+	const key = "manifests/a.json"
+	for name, tt := range map[string]struct {
+		key    string
+		etags  []string // of the writes
+		header http.Header
+		read   string // ETag of the read between the second and the third
+		zero   []bool // which of the writes have no version
+	}{
+		"out of step":       {etags: []string{md5Tag("1"), `"other"`, md5Tag("3")}, read: md5Tag("1"), zero: []bool{false, true, false}},
+		"looks like an MD5": {etags: []string{md5Tag("1"), md5Tag("x"), md5Tag("3")}, read: md5Tag("1"), zero: []bool{false, true, false}},
+		"no MD5s any more":  {etags: []string{md5Tag("1"), `"random-2"`, `"random-3"`}, read: `"random-2"`, zero: []bool{false, true, false}},
+		"never MD5s":        {etags: []string{`"random-1"`, `"random-2"`, `"random-3"`}, read: `"random-2"`, zero: []bool{false, false, false}},
+		"a segment":         {key: "segments/a/s", etags: []string{md5Tag("1"), `"other"`, md5Tag("3")}, read: md5Tag("1"), zero: []bool{false, true, false}},
+		"encrypted": {etags: []string{md5Tag("1"), `"random-2"`, `"random-3"`}, read: `"random-2"`, zero: []bool{false, false, false},
+			header: http.Header{"X-Amz-Server-Side-Encryption": {"aws:kms"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			srv := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+				if r.Method == "GET" {
+					body(w, tt.read, "1")
+					return
+				}
+				for k, v := range tt.header {
+					w.Header()[k] = v
+				}
+				ok(w, tt.etags[n])
+				n++
+			})
+			s := srv.open(t)
+			for i := range tt.etags {
+				k := key
+				if tt.key != "" && i > 0 {
+					k = tt.key
+				}
+				info, err := s.Put(t.Context(), k, []byte(fmt.Sprint(i+1)), objstore.IfAbsent(), objstore.PutOptions{})
+				if err != nil || info.Version.IsZero() != tt.zero[i] {
+					t.Errorf("write %d: version %s, %v", i+1, info.Version, err)
+				}
+				if i == 1 {
+					if _, err := s.Get(t.Context(), key, objstore.GetOptions{}); err != nil {
+						t.Errorf("the read: %v", err)
+					}
+				}
+			}
+		})
 	}
 }

@@ -88,7 +88,9 @@ func (d *driver) Put(ctx context.Context, key string, body []byte, cond objstore
 	if err != nil {
 		return objstore.Info{}, d.errorOf(opPut, key, !cond.Absent(), err, a)
 	}
-	d.tags.learn(key, body, known, out.ETag)
+	if d.tags.learn(key, body, known, out) {
+		out.ETag = nil // a success, without a version: whoever wants to know reads
+	}
 	return d.info(key, int64(len(body)), out.ETag, nil, nil, out.ResultMetadata), nil
 }
 
