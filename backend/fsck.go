@@ -238,16 +238,16 @@ func (f *fsck) check(ctx context.Context, p place, head manifest.Head, err error
 		}
 		switch what, sure := newer(rec, listed); {
 		case sure:
-			l.find(kindRolledBack, g.manifest, "%s: an older manifest was put back, or the log was begun anew after its manifest had been removed. Nothing must be written or collected before its epoch has been raised (fsck --rebuild)", what)
+			l.find(kindRolledBack, g.manifest, "%s: an older manifest was put back, or the log was begun anew after its manifest had been removed: nothing must be written or collected before its epoch has been raised (fsck --rebuild). Or this is a copy of a log, and a newer one was interrupted: copy it again", what)
 		case what != "":
-			l.find(kindAhead, g.manifest, "%s: left by a fork or replay that failed, unless an older manifest was put back (then: fsck --rebuild --restored)", what)
+			l.find(kindAhead, g.manifest, "%s: left by a fork, replay or copy that failed, unless an older manifest was put back (then: fsck --rebuild --restored)", what)
 		}
 		if err := f.compare(ctx, &l, rec, sizes); err != nil && l.Err == nil {
 			l.Err = opError("fsck", l.Log, err)
 		}
 	}
 	if l.State == "" && l.OK() && len(g.objects) > 0 && errors.Is(err, ErrNotFound) {
-		l.find(kindHeadless, g.manifest, "there is no manifest: segments were left by a fork or replay that failed, unless it was removed (then: fsck --rebuild, before they are collected)")
+		l.find(kindHeadless, g.manifest, "there is no manifest: segments were left by a fork, replay or copy that failed, unless it was removed (then: fsck --rebuild, before they are collected)")
 	}
 	if f.opt.ReadData && l.State == manifest.StateOpen && l.Err == nil {
 		rep, err := f.c.b.Verify(ctx, l.Log, VerifyOptions{})

@@ -149,7 +149,7 @@ func (g *GCLog) setForeignAside(in *group, rec *manifest.Record) (lost bool) {
 	}
 	in.objects, in.listed = in.objects[:kept], in.listed[:kept]
 	if lost {
-		g.found(kindLost, in.manifest, "there was a manifest once, and nothing of s3log removes one")
+		g.found(kindLost, in.manifest, "there was a manifest once, and nothing of s3log removes one; or a copy was interrupted, and is to be made again")
 	}
 	return lost
 }

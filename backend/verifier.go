@@ -83,6 +83,9 @@ func (v *verifier) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 		v.segment(ref, got.value, got.err)
+		if v.opt.Progress != nil {
+			v.opt.Progress(ref.Name.First+ref.Count, v.rec.Next)
+		}
 	}
 	v.tail()
 	v.whole()

@@ -86,6 +86,9 @@ type VerifyOptions struct {
 	// Parent reads the parent of a fork, to compare what was inherited; nil: this
 	// Reader. Where it cannot be read the report says so and that is no finding.
 	Parent *Reader
+	// Progress, unless nil, is told after each segment how many events were read, and
+	// how many there are.
+	Progress func(events, total int64)
 }
 
 // Verify reads everything of a log with GetObject only and derives again

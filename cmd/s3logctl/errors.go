@@ -40,6 +40,7 @@ var exits = []struct {
 	{backend.ErrFenced, exitConflict, "fenced"},
 	{backend.ErrHeld, exitConflict, "held"},
 	{backend.ErrExists, exitConflict, "exists"},
+	{backend.ErrDiverged, exitConflict, "diverged"},
 	{backend.ErrSeqMismatch, exitConflict, "seq-mismatch"},
 	{backend.ErrKeyConflict, exitConflict, "key-conflict"},
 	{backend.ErrOpenTurn, exitConflict, "open-turn"},

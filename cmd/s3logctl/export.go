@@ -64,11 +64,11 @@ func runExport(ctx context.Context, g *globals, id string, f exportFlags) error 
 	if err != nil {
 		return err
 	}
-	p := g.newProgress("exporting " + quote(id))
 	if toStdout {
 		// A progress would mix with the lines.
 		return f.write(ctx, g.out, r, info, &progress{})
 	}
+	p := g.newProgress("exporting "+quote(id), events, info.Next)
 	err = writeFile(f.file, func(w io.Writer) error { return f.write(ctx, w, r, info, p) })
 	p.done()
 	if err != nil {

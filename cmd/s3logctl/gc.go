@@ -214,7 +214,7 @@ var fateText = map[manifest.Fate]string{
 	manifest.FateUnsettled: "waiting for a barrier",
 	manifest.FateForeign:   "of an epoch that this log has not reached",
 	backend.FateKept:       "kept, since the manifest cannot be read",
-	backend.FateLost:       "of a log whose manifest was removed: `fsck --rebuild` can make one; name the log to collect them",
+	backend.FateLost:       "of a log whose manifest was removed: `fsck --rebuild` can make one; or whose copy was interrupted: copy it again. Name the log to collect them",
 	backend.FateNameless:   "below a key that does not tell the id: name the log to collect it",
 }
 

@@ -5,11 +5,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/s3log/s3log/backend/objstore/faultstore"
 )
 
-// litter puts a segment that nobody names below a log's id.
+// litter puts a segment that nobody names below a log's id, an hour ago.
 func (c *cli) litter(id, nonce string) (file string) {
 	c.t.Helper()
 	file = filepath.Join(c.store, "segments", id, "0000000000000000-00000001-"+nonce+".jsonl.zst")
@@ -17,6 +18,10 @@ func (c *cli) litter(id, nonce string) (file string) {
 		c.t.Fatal(err)
 	}
 	if err := os.WriteFile(file, []byte("x"), 0o666); err != nil {
+		c.t.Fatal(err)
+	}
+	old := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(file, old, old); err != nil {
 		c.t.Fatal(err)
 	}
 	return file

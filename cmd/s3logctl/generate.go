@@ -42,7 +42,7 @@ func runGenerate(ctx context.Context, g *globals, opt sessiongen.Options) error 
 		if err := g.out.WriteByte('\n'); err != nil {
 			return err
 		}
-		if n%progressStep == 0 && ctx.Err() != nil {
+		if n%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		line, ok = s.Next()

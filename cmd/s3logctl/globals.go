@@ -19,7 +19,9 @@ type surroundings struct {
 	stdin                io.Reader
 	stdout, stderr       io.Writer
 	stdoutTTY, stderrTTY bool
-	getenv               func(string) string
+	// width, unless nil, is how many columns the terminal has; 0 if it does not say.
+	width  func() int
+	getenv func(string) string
 	// open opens a store. It is called only by verbs that need one: everything
 	// else stays fast.
 	open func(ctx context.Context, at location, use use) (objstore.Store, error)
@@ -45,6 +47,8 @@ type globals struct {
 	safe *safeWriter   // what makes it so, or nil
 	err  io.Writer     // stderr; always made safe
 
+	screen *screen // stderr, for what comes and goes
+
 	store    string
 	output   string
 	label    string
@@ -65,10 +69,11 @@ const (
 const outputBuffer = 64 << 10
 
 func newGlobals(around surroundings) *globals {
-	g := &globals{surroundings: around, err: &lockedWriter{w: &safeWriter{w: around.stderr}}, output: outputText}
+	screen := &screen{w: around.stderr}
+	g := &globals{surroundings: around, screen: screen, err: screen.over(&safeWriter{w: around.stderr}), output: outputText}
 	out := around.stdout
 	if around.stdoutTTY {
-		g.safe = &safeWriter{w: out}
+		g.safe = &safeWriter{w: screen.over(out)}
 		out = g.safe
 	}
 	g.out = bufio.NewWriterSize(out, outputBuffer)
@@ -201,9 +206,12 @@ func (g *globals) notice(format string, args ...any) {
 func (g *globals) print(v any, text func(w io.Writer)) {
 	if g.asJSON() {
 		writeJSON(g.out, v)
-		return
+	} else {
+		text(g.out)
 	}
-	text(g.out)
+	if g.stdoutTTY {
+		_ = g.out.Flush() // somebody waits for it; its error shows at the end
+	}
 }
 
 // writeJSON writes one value on one line, so that it reads the same on a

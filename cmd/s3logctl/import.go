@@ -100,7 +100,10 @@ func (f *importFlags) importFile(ctx context.Context, g *globals, b *backend.Bac
 	}
 	defer in.Close()
 	at := func(err error) error { return fmt.Errorf("%s: %w", quote(shown), err) }
-	s, err := f.survey(ctx, in)
+	p := g.newProgress("checking "+quote(shown), events, 0)
+	defer p.done()
+	s, err := f.survey(ctx, in, p)
+	p.done()
 	if err != nil {
 		return at(err)
 	}
@@ -114,7 +117,7 @@ func (f *importFlags) importFile(ctx context.Context, g *globals, b *backend.Bac
 	if err := checkLog(id); err != nil {
 		return at(err)
 	}
-	p := g.newProgress("importing " + quote(id))
+	p = g.newProgress("importing "+quote(id), events, s.events)
 	r, err := b.Import(ctx, id, f.replay(in, s, p), backend.ImportOptions{Header: s.header, AdoptOptions: adoptOptions(f.takeOver)})
 	p.done()
 	switch {
@@ -164,7 +167,7 @@ func (f *importFlags) newReader(in *spool) (*sessionfile.Reader, error) {
 }
 
 // survey reads a file to its end and checks every event as an append would.
-func (f *importFlags) survey(ctx context.Context, in *spool) (survey, error) {
+func (f *importFlags) survey(ctx context.Context, in *spool, p *progress) (survey, error) {
 	r, err := f.newReader(in)
 	if err != nil {
 		return survey{}, usageUnlessIO(err)
@@ -192,6 +195,7 @@ func (f *importFlags) survey(ctx context.Context, in *spool) (survey, error) {
 			return survey{}, err
 		}
 		s.events++
+		p.add(1)
 	}
 	s.dropped = droppedBy(r)
 	return s, nil

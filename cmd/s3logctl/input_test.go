@@ -173,24 +173,3 @@ func TestLineQueue(t *testing.T) {
 		}
 	})
 }
-
-func TestProgress(t *testing.T) {
-	var out strings.Builder
-	g := newGlobals(surroundings{stderr: &out, stdout: io.Discard, stderrTTY: true})
-	p := g.newProgress("importing")
-	p.add(progressStep)
-	p.done()
-	if out.Len() > 0 {
-		t.Errorf("what is quick shows %q", out.String())
-	}
-	p.shown = time.Now().Add(-progressAfter)
-	p.add(progressStep)
-	p.done()
-	if got := out.String(); got != "\rimporting: 2048 events\x1b[K\r\x1b[K" {
-		t.Errorf("%q", got)
-	}
-	g.output = outputJSON
-	if p := g.newProgress("x"); p.w != nil {
-		t.Error("a progress among JSON")
-	}
-}

@@ -33,10 +33,22 @@ func systemRun() int {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		stdoutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
 		stderrTTY:  term.IsTerminal(int(os.Stderr.Fd())),
+		width:      terminalWidth,
 		getenv:     os.Getenv,
 		open:       openStore,
 		executable: os.Executable,
 	})
+}
+
+// terminalWidth is how many columns the terminal has that output goes to; 0 if it
+// does not say.
+func terminalWidth() int {
+	for _, f := range []*os.File{os.Stdout, os.Stderr} {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
 }
 
 // run executes one command line and returns the exit code, see docs/cli.md.
@@ -105,7 +117,7 @@ embedded store in the user's data directory.`,
 		newLsCommand(g), newInfoCommand(g), newInspectCommand(g), newDiffCommand(g),
 		newCheckCommand(g), newVerifyCommand(g), newReportCommand(g),
 		newResumeCommand(g), newForkCommand(g), newReplayCommand(g),
-		newImportCommand(g), newExportCommand(g),
+		newImportCommand(g), newExportCommand(g), newCpCommand(g), newSyncCommand(g),
 		newDecideCommand(g), newDoctorCommand(g), newFoldCommand(g), newRmCommand(g), newGcCommand(g), newFsckCommand(g), newDemoCommand(g),
 		newGenerateCommand(g), newBenchCommand(g), newVersionCommand(g),
 	)

@@ -2,83 +2,147 @@ package main
 
 import (
 	"fmt"
-	"io"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// progress counts events on a terminal while something takes long. The zero
-// value, and what does not take long, shows nothing.
+// progress shows on a terminal, in one line that goes again, how far something is
+// that takes long. In pipes, with JSON, and of what does not take long it shows
+// nothing, nor does the zero value. Its methods may be called by several
+// goroutines.
 type progress struct {
-	w     io.Writer
 	what  string
-	n     int64
-	shown time.Time
-	wrote bool
+	unit  func(n int64) string // how what is counted is said; nil: nothing is counted
+	n     atomic.Int64
+	total atomic.Int64 // 0: not known
+
+	begin time.Time
+	end   func()
 }
 
 const (
 	progressAfter = time.Second            // what takes no longer is not worth it
 	progressEvery = 200 * time.Millisecond // between two lines
-	progressStep  = 1024                   // events between two looks at the clock
+	progressBar   = 24                     // columns
 )
 
-func (g *globals) newProgress(what string) *progress {
-	if !g.stderrTTY || g.asJSON() {
-		return &progress{}
+// newProgress begins to show something of which total is to be done, 0 if that is
+// not known. done ends it.
+func (g *globals) newProgress(what string, unit func(n int64) string, total int64) *progress {
+	p := &progress{what: oneLine(what), unit: unit, begin: time.Now()}
+	p.total.Store(total)
+	if !g.stderrTTY || g.asJSON() || g.getenv != nil && g.getenv("TERM") == "dumb" {
+		return p
 	}
-	return &progress{w: g.stderr, what: what, shown: time.Now().Add(progressAfter - progressEvery)}
-}
-
-// add counts n more events.
-func (p *progress) add(n int64) {
-	p.n += n
-	if p.w == nil || p.n%progressStep != 0 {
-		return
-	}
-	if now := time.Now(); now.Sub(p.shown) >= progressEvery {
-		p.shown, p.wrote = now, true
-		fmt.Fprintf(p.w, "\r%s: %s\x1b[K", oneLine(p.what), events(p.n))
-	}
-}
-
-// done removes the line.
-func (p *progress) done() {
-	if p.wrote {
-		fmt.Fprint(p.w, "\r\x1b[K")
-	}
-}
-
-// watch says on a terminal how much was read of the stores while something takes
-// long whose steps nobody counts, until done is called.
-func (g *globals) watch(what string) (done func()) {
-	if !g.stderrTTY || g.asJSON() {
-		return func() {}
-	}
-	end := make(chan struct{})
+	over := make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { g.showReading(what, end) })
-	return func() {
-		close(end)
+	wg.Go(func() { g.show(p, over) })
+	p.end = sync.OnceFunc(func() {
+		close(over)
 		wg.Wait()
+	})
+	return p
+}
+
+// add counts n more.
+func (p *progress) add(n int64) { p.n.Add(n) }
+
+// set says how much is done, of what.
+func (p *progress) set(n, total int64) {
+	p.n.Store(n)
+	p.total.Store(total)
+}
+
+// done removes the line. It may be called more than once.
+func (p *progress) done() {
+	if p.end != nil {
+		p.end()
 	}
 }
 
-func (g *globals) showReading(what string, end <-chan struct{}) {
-	wrote, tick := false, time.NewTimer(progressAfter)
+// watch shows how much is asked of the stores while something takes long of which
+// nobody counts the steps, until done is called.
+func (g *globals) watch(what string) (done func()) { return g.newProgress(what, nil, 0).done }
+
+// show draws p now and then, until it is over.
+func (g *globals) show(p *progress, over <-chan struct{}) {
+	tick := time.NewTimer(progressAfter)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			c := g.counts()
-			fmt.Fprintf(g.stderr, "\r%s: %s, %s read\x1b[K", oneLine(what), counted(c.Requests(), "request"), bytesText(c.BytesIn))
-			wrote = true
+			g.screen.draw(p.line(g.asked(), g.columns()))
 			tick.Reset(progressEvery)
-		case <-end:
-			if wrote {
-				fmt.Fprint(g.stderr, "\r\x1b[K")
-			}
+		case <-over:
+			g.screen.clear()
 			return
 		}
 	}
+}
+
+// asked says in words what was asked of the stores so far.
+func (g *globals) asked() string {
+	c := g.counts()
+	text := counted(c.Requests(), "request")
+	if c.BytesIn > 0 || c.BytesOut == 0 {
+		text += ", " + bytesText(c.BytesIn) + " read"
+	}
+	if c.BytesOut > 0 {
+		text += ", " + bytesText(c.BytesOut) + " written"
+	}
+	return text
+}
+
+// columns is the width of the terminal; 0 where it is not known.
+func (g *globals) columns() int {
+	if g.width == nil {
+		return 0
+	}
+	return g.width()
+}
+
+// line is what is shown, in less than the width of the terminal: a line that ends
+// in the last column would begin another one.
+func (p *progress) line(asked string, width int) string {
+	n, total := p.n.Load(), p.total.Load()
+	tail, bar := asked, ""
+	switch {
+	case p.unit != nil && total > 0:
+		n = min(n, total)
+		tail = fmt.Sprintf("%d%% of %s", 100*n/total, p.unit(total))
+		if left := p.left(n, total); left != "" {
+			tail += ", " + left + " left"
+		}
+		done := int(progressBar * n / total)
+		bar = " [" + strings.Repeat("=", done) + strings.Repeat(" ", progressBar-done) + "]"
+	case p.unit != nil && n > 0:
+		tail = p.unit(n)
+	}
+	what := p.what
+	if width > 0 {
+		room := width - 1 - columns(tail) - len(": ")
+		if columns(what)+len(bar) > room {
+			bar = ""
+		}
+		if room < 8 {
+			return fit(tail, width-1)
+		}
+		what = fit(what, room-len(bar))
+	}
+	if bar != "" {
+		return what + bar + " " + tail
+	}
+	return what + ": " + tail
+}
+
+// left is how long the rest takes if it goes on like this; empty where that cannot
+// be told yet.
+func (p *progress) left(n, total int64) string {
+	so := time.Since(p.begin)
+	if n == 0 || n == total || so < 2*progressAfter {
+		return ""
+	}
+	return ageText(time.Duration(float64(so) * float64(total-n) / float64(n)).Round(time.Second))
 }

@@ -65,7 +65,7 @@ func runReplay(ctx context.Context, g *globals, id string, files []string, heade
 	if err != nil {
 		return err
 	}
-	p := g.newProgress("replaying " + quote(id))
+	p := g.newProgress("replaying "+quote(id), events, 0)
 	_, r, err := b.Replay(ctx, id, in.events(p), backend.ReplayOptions{Header: header, Release: true})
 	p.done()
 	if err != nil {

@@ -91,7 +91,7 @@ func runReport(ctx context.Context, g *globals, id string, f reportFlags) error 
 }
 
 func writeReport(ctx context.Context, g *globals, r *backend.Reader, id, file string, toStdout bool, opt report.Options) error {
-	p := g.newProgress("reading " + quote(id))
+	p := g.newProgress("reading "+quote(id), events, 0)
 	opt.Progress = p.add
 	var facts report.Facts
 	size := &counter{}

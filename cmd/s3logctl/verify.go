@@ -169,9 +169,10 @@ func every(ctx context.Context, r *backend.Reader) iter.Seq2[string, error] {
 }
 
 func verifyLog(ctx context.Context, g *globals, r *backend.Reader, id string, opt backend.VerifyOptions) error {
-	done := g.watch("verifying " + quote(id))
+	p := g.newProgress("verifying "+quote(id), events, 0)
+	opt.Progress = p.set
 	rep, err := r.Verify(ctx, id, opt)
-	done()
+	p.done()
 	if err != nil {
 		return err
 	}

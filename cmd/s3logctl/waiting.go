@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -83,16 +82,4 @@ func (w *wait) end() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ended = true
-}
-
-// lockedWriter is for writers that goroutines share.
-type lockedWriter struct {
-	mu sync.Mutex
-	w  io.Writer
-}
-
-func (l *lockedWriter) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.w.Write(p)
 }
