@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/s3log/s3log/backend/objstore"
@@ -35,6 +36,9 @@ type ListOptions struct {
 	Limit int // 0: all
 	// Deleted lists tombstones, too.
 	Deleted bool
+	// Stored adds up what is stored of each log, which takes one LIST more per
+	// thousand segments, and memory for each log that has any.
+	Stored bool
 }
 
 // Entry is one log of a listing.
@@ -45,9 +49,14 @@ type Entry struct {
 	Activity *int64    // ms; nil if the log has none
 	Modified time.Time // of the manifest
 	Size     int64     // of the manifest
-	// Err is why nothing but Log, Modified and Size is known. Other logs are
-	// listed all the same.
+	// Stored is the size of all objects of the log, if ListOptions ask for it: of the
+	// manifest, and of segments that it names or not.
+	Stored int64
+	// Err is why nothing but Log, Modified and sizes is known. Other logs are listed
+	// all the same.
 	Err error
+
+	segments string // what the keys of its segments begin with
 }
 
 // sortKey is min(activity, modification) in whole seconds.
@@ -85,6 +94,20 @@ func (r *Reader) List(ctx context.Context, opt ListOptions) iter.Seq2[Entry, err
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		if opt.Stored {
+			sizes, err := r.stored(ctx)
+			if err != nil {
+				yield(Entry{}, opError("list", "", err))
+				return
+			}
+			inner := yield
+			yield = func(e Entry, err error) bool {
+				if err == nil {
+					e.Stored = e.Size + sizes[e.segments]
+				}
+				return inner(e, err)
+			}
+		}
 		if opt.By == ByName {
 			r.listByName(ctx, opt, yield)
 			return
@@ -100,6 +123,20 @@ func (r *Reader) List(ctx context.Context, opt ListOptions) iter.Seq2[Entry, err
 		slices.SortStableFunc(all, func(a, b objstore.Info) int { return b.Modified.Compare(a.Modified) })
 		r.listNewest(ctx, all, opt, yield)
 	}
+}
+
+// stored adds up the objects below each log's prefix in the tree of segments.
+func (r *Reader) stored(ctx context.Context) (map[string]int64, error) {
+	sizes := map[string]int64{}
+	for info, err := range r.store.List(ctx, manifest.SegmentTree, "") {
+		if err != nil {
+			return nil, err
+		}
+		if end := strings.LastIndexByte(info.Key, '/'); end >= 0 {
+			sizes[info.Key[:end+1]] += info.Size
+		}
+	}
+	return sizes, nil
 }
 
 // manifests lists the objects that are manifests by their names.
@@ -194,7 +231,7 @@ func (r *Reader) look(ctx context.Context, info objstore.Info) (*Entry, error) {
 	if !exact {
 		id = info.Key // until the manifest says
 	}
-	e := &Entry{Log: id, Modified: info.Modified, Size: info.Size}
+	e := &Entry{Log: id, Modified: info.Modified, Size: info.Size, segments: segmentPrefixOf(info.Key)}
 	if exact {
 		head, err := r.store.Head(ctx, info.Key)
 		r.clock.Observe(head.Date)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -38,7 +37,7 @@ func runInfo(ctx context.Context, g *globals, id string) error {
 	if err != nil {
 		return err
 	}
-	g.print(newInfoReport(info), func(w io.Writer) { infoText(w, info) })
+	g.print(newInfoReport(info), func(w io.Writer) { g.infoText(w, info) })
 	return nil
 }
 
@@ -212,10 +211,25 @@ func rootText(in backend.Info) *string {
 	return &root
 }
 
-// infoText says the same in words.
-func infoText(out io.Writer, in backend.Info) {
-	line, flush := newLines(out)
-	defer flush()
+// infoText says the same in words, and what it means.
+func (g *globals) infoText(out io.Writer, in backend.Info) {
+	width := 0
+	if g.stdoutTTY {
+		width = g.columns()
+	}
+	line, flush := fittedLines(out, width)
+	defer func() {
+		flush()
+		fmt.Fprintln(out)
+		for _, sentence := range infoWords(in) {
+			for i, l := range wrapped("- "+sentence, max(width-len("  "), 0)) {
+				if i > 0 {
+					l = "  " + l
+				}
+				fmt.Fprintln(out, l)
+			}
+		}
+	}()
 	line("log", "%s", quote(in.Log))
 	line("uid", "%s", in.UID)
 	line("state", "%s, revision %d, generation %d, epoch %d", in.State, in.Revision, in.Generation, in.Epoch)
@@ -237,12 +251,32 @@ func infoText(out io.Writer, in backend.Info) {
 type lineFunc func(name, format string, args ...any)
 
 // newLines writes lines of a name and what there is to say about it.
-func newLines(out io.Writer) (line lineFunc, flush func()) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+func newLines(out io.Writer) (line lineFunc, flush func()) { return fittedLines(out, 0) }
+
+// fittedLines is newLines in a width; 0 leaves lines as long as they are.
+func fittedLines(out io.Writer, width int) (line lineFunc, flush func()) {
+	type said struct{ name, text string }
+	var all []said
+	names := 0
 	line = func(name, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t%s\n", name, oneLine(fmt.Sprintf(format, args...)))
+		all = append(all, said{name, oneLine(fmt.Sprintf(format, args...))})
+		names = max(names, columns(name))
 	}
-	return line, func() { _ = w.Flush() } // a failed write shows again at the end
+	return line, func() {
+		for _, s := range all {
+			room := 0
+			if width > 0 {
+				room = max(width-names-len(columnGap), fittedLast)
+			}
+			for i, l := range wrapped(s.text, room) {
+				name := s.name
+				if i > 0 {
+					name = ""
+				}
+				fmt.Fprintf(out, "%-*s%s%s\n", names, name, columnGap, l)
+			}
+		}
+	}
 }
 
 func contentText(line lineFunc, in backend.Info) {

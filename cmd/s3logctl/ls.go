@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ type lsFlags struct {
 	limit   int
 	by      string
 	deleted bool
+	sizes   bool
 }
 
 func newLsCommand(g *globals) *cobra.Command {
@@ -29,6 +29,7 @@ person, else of the creation that the session header names; it is not the time
 of the last write. A log that cannot be looked at is shown with the reason, and
 makes the command fail at the end.`,
 		Example: `  s3logctl ls --limit 20
+  s3logctl ls --sizes
   s3logctl ls --by name --output json | jq -r .log`,
 		Args:              exactArgs(0, "no arguments"),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -39,6 +40,7 @@ makes the command fail at the end.`,
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "at most `N` logs (0: all)")
 	cmd.Flags().StringVar(&f.by, "by", string(backend.ByActivity), "`order`: activity, modified or name")
 	cmd.Flags().BoolVar(&f.deleted, "deleted", false, "list deleted logs, too")
+	cmd.Flags().BoolVar(&f.sizes, "sizes", false, "add up what is stored of each log: lists all segments")
 	orders := []string{string(backend.ByActivity), string(backend.ByModified), string(backend.ByName)}
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(orders, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -51,12 +53,16 @@ type entry struct {
 	Activity *int64  `json:"activity"`
 	Modified int64   `json:"modified"`
 	State    *string `json:"state"`
+	Stored   *int64  `json:"stored,omitempty"` // with --sizes
 	Error    string  `json:"error,omitempty"`
 	Code     string  `json:"code,omitempty"`
 }
 
-func newEntry(e backend.Entry) entry {
+func newEntry(e backend.Entry, sizes bool) entry {
 	out := entry{Log: e.Log, Modified: e.Modified.UnixMilli()}
+	if sizes {
+		out.Stored = &e.Stored
+	}
 	if e.Err != nil {
 		_, out.Code = classify(e.Err)
 		out.Error = e.Err.Error()
@@ -81,10 +87,12 @@ func runLs(ctx context.Context, g *globals, f lsFlags) error {
 	if err != nil {
 		return err
 	}
-	table := newTable(g.out, order, f.deleted)
+	table := newTable(g, order, f)
 	total, failed := 0, 0
 	var first error
-	for e, err := range r.List(ctx, backend.ListOptions{By: order, Limit: f.limit, Deleted: f.deleted}) {
+	done := g.watch("listing")
+	defer done()
+	for e, err := range r.List(ctx, backend.ListOptions{By: order, Limit: f.limit, Deleted: f.deleted, Stored: f.sizes}) {
 		if err != nil {
 			table.flush()
 			return err
@@ -95,8 +103,9 @@ func runLs(ctx context.Context, g *globals, f lsFlags) error {
 				first = e.Err
 			}
 		}
-		g.print(newEntry(e), func(io.Writer) { table.add(e, time.Now()) })
+		g.print(newEntry(e, f.sizes), func(io.Writer) { table.add(e, time.Now()) })
 	}
+	done()
 	table.flush()
 	if failed > 0 {
 		return fmt.Errorf("%d of %d logs could not be looked at, the first one because of: %w", failed, total, first)
@@ -104,30 +113,32 @@ func runLs(ctx context.Context, g *globals, f lsFlags) error {
 	return nil
 }
 
-// table lists logs for people. It is fitted a thousand lines at a time, so that
-// its memory does not grow with the listing.
+// table lists logs for people.
 type table struct {
-	w       *tabwriter.Writer
-	order   backend.Order
-	deleted bool
-	rows    int
+	fitted
+	order          backend.Order
+	deleted, sizes bool
+	total          int
 }
 
-const fittedRows = 1000
-
-func newTable(w io.Writer, order backend.Order, deleted bool) *table {
-	return &table{w: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0), order: order, deleted: deleted}
+func newTable(g *globals, order backend.Order, f lsFlags) *table {
+	t := &table{order: order, deleted: f.deleted, sizes: f.sizes}
+	t.w, t.right = g.out, []bool{false, true, true, f.sizes}
+	if g.stdoutTTY {
+		t.width = g.columns()
+	}
+	return t
 }
 
 func (t *table) add(e backend.Entry, now time.Time) {
-	if t.rows == 0 {
+	if t.total == 0 {
 		age := "ACTIVE"
 		if t.order == backend.ByModified {
 			age = "MODIFIED"
 		}
-		t.row(age, "EVENTS", "MANIFEST", "STATE", "LOG")
+		t.line(age, "EVENTS", "MANIFEST", "STORED", "STATE", "LOG")
 	}
-	t.rows++
+	t.total++
 	age, count, state := "-", "-", "-"
 	switch {
 	case t.order == backend.ByModified:
@@ -141,19 +152,16 @@ func (t *table) add(e backend.Entry, now time.Time) {
 	} else {
 		count, state = fmt.Sprint(e.Next), string(e.State)
 	}
-	t.row(age, count, bytesText(e.Size), state, name)
-	if t.rows%fittedRows == 0 {
-		t.flush()
-	}
+	t.line(age, count, bytesText(e.Size), bytesText(e.Stored), state, name)
 }
 
-func (t *table) row(age, count, size, state, name string) {
-	if !t.deleted {
-		state = ""
-	} else {
-		state += "\t"
+func (t *table) line(age, count, size, stored, state, name string) {
+	cells := []string{age, count, size}
+	if t.sizes {
+		cells = append(cells, stored)
 	}
-	fmt.Fprintf(t.w, "%s\t%s\t%s\t%s%s\n", age, count, size, state, name)
+	if t.deleted {
+		cells = append(cells, state)
+	}
+	t.row(append(cells, name)...)
 }
-
-func (t *table) flush() { _ = t.w.Flush() } // a failed write shows again at the end

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/manifest"
+)
+
+// infoWords says what the state of a log means for who looks at it, and what can be
+// done.
+func infoWords(in backend.Info) (words []string) {
+	say := func(format string, args ...any) { words = append(words, oneLine(fmt.Sprintf(format, args...))) }
+	id := shellWord(in.Log)
+	if in.State == manifest.StateDeleted {
+		say("It was deleted on %s. The id stays taken, and its segments are removed by `s3logctl gc --apply` a day later.", timeText(in.Commit.At))
+		return words
+	}
+	if o := in.Origin; o != nil && o.Parent != nil {
+		say("It is a fork, which shares nothing with its parent: it stays whatever becomes of that. `s3logctl diff %s %s` shows where they part.", shellWord(o.Parent.Log), id)
+	}
+	content := in.Content
+	if content.Boundary != nil {
+		say("What is before seq %d is history: whatever was left open there is stale, nobody is going to close it.", content.Boundary.Seq)
+	}
+	switch {
+	case content.Turn != nil && in.Owner.Released:
+		say("A turn was interrupted: nobody is writing the rest of it. `s3logctl resume %s` ends it, and makes it history.", id)
+	case content.Turn != nil:
+		say("A turn is open: its writer is in the middle of it, or was interrupted. `s3logctl resume %s` would end it.", id)
+	}
+	label := ""
+	if in.Owner.Label != "" {
+		label = " (" + quote(in.Owner.Label) + ")"
+	}
+	switch {
+	case in.Owner.Released:
+		say("Its last writer%s is done: anybody may go on with it.", label)
+	case in.LeaseState == "held":
+		say("Its writer%s asks not to be replaced before %s; --take-over replaces it all the same.", label, timeText(in.Lease.Until))
+	default:
+		say("Its writer%s has not said that it is done, and last wrote on %s. Whoever appends now replaces it; a minute after that the command line needs no --take-over for it.", label, timeText(in.Commit.At))
+	}
+	say("Noted elsewhere, the root proves later that these events are still the same: `s3logctl verify %s --since SIZE:ROOT`.", id)
+	return words
+}
+
+// shellWord is an id as it is given to a shell.
+func shellWord(id string) string {
+	if quote(id) == id && !strings.ContainsAny(id, "\"'`$\\!*?[](){}<>|&;#~") {
+		return id
+	}
+	return "'" + strings.ReplaceAll(oneLine(id), "'", `'\''`) + "'"
+}
