@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,7 +66,11 @@ func runReport(ctx context.Context, g *globals, id string, f reportFlags) error 
 	if toStdout && g.stdoutTTY {
 		return withHint(usagef("a page is not for a terminal"), "name a file with -o, or pipe it")
 	}
-	opt := report.Options{Now: time.Now(), Software: "s3logctl " + softwareVersion()}
+	at, err := g.locate()
+	if err != nil {
+		return err
+	}
+	opt := report.Options{Now: time.Now(), Software: "s3logctl " + softwareVersion(), Store: storeName(at)}
 	if f.since != "" {
 		p, err := backend.ParsePoint(f.since)
 		if err != nil {
@@ -125,6 +130,18 @@ func writeReport(ctx context.Context, g *globals, r *backend.Reader, id, file st
 		return findingsError(facts.Verified)
 	}
 	return nil
+}
+
+// storeName is a store as a page may name it that others are going to see: without
+// endpoints, profiles, and the paths of this machine.
+func storeName(at location) string {
+	switch {
+	case at.embedded:
+		return "the embedded store"
+	case at.dir != "":
+		return "a directory"
+	}
+	return strings.TrimSuffix("s3://"+at.s3.Bucket+"/"+at.s3.Prefix, "/")
 }
 
 // absent refuses a file that is there. Devices and pipes are written to, and of

@@ -66,7 +66,7 @@ func TestBrowserHostile(t *testing.T) {
 func TestBrowserUse(t *testing.T) {
 	w := newWorld(t)
 	lines := w.session("log", sessiongen.Options{Seed: 3, Events: 4000})
-	w.append("log", false, fmt.Sprintf(`{"type":"note","time":1,"data":{"text":"a \"needle\" in \u0068ay"}}`))
+	w.append("log", false, `{"type":"note","time":1,"data":{"text":"a \"needle\" in \u0068ay"}}`)
 	page, _ := w.page("log", Options{})
 	b := newBrowser(t)
 	b.open(page)
@@ -87,7 +87,7 @@ func TestBrowserUse(t *testing.T) {
 		t.Errorf("%v blocks are left", n)
 	}
 	b.key("Enter")
-	b.until(fmt.Sprintf(`document.querySelector('.here')?.id`), fmt.Sprintf("ev-%d", len(lines)))
+	b.until(`document.querySelector('.here')?.id`, fmt.Sprintf("ev-%d", len(lines)))
 	b.key("Escape")
 	b.until(visibleTurns, turns)
 	// A seq may be given, too.

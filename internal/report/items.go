@@ -207,8 +207,8 @@ func (t *timeline) turnEnd(b *block, ev segment.Event, synthetic bool) {
 		b.Status, b.Class = kind, class
 		if class == "bad" {
 			b.Errors++
+			b.Note = cut(detail, t.limits.Preview).Text
 		}
-		b.Note = cut(detail, t.limits.Preview).Text
 	}
 	if b.Kind != blockTurn || synthetic || detail != "" {
 		t.item(b, &item{

@@ -448,6 +448,15 @@ func TestLifecycles(t *testing.T) {
 			t.Errorf("%q is not in %q", want, got)
 		}
 	}
+	fork(w, "log", "child")
+	w.append("child", false, "note")
+	page, _ = w.page("child", Options{})
+	got = parseHTML(t, page).byID(t, "lifecycles").words()
+	for _, want := range []string{"inherited by the fork0–2", "inherited, behind a boundary3–4", "fork5–5"} {
+		if !strings.Contains(strings.ReplaceAll(got, " ", ""), strings.ReplaceAll(want, " ", "")) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
 }
 
 // Opening a page must stay quick: what a browser has to make of it at once grows

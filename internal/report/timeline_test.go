@@ -122,7 +122,7 @@ outside 16-18 compaction/end, compaction/start, compaction/summary
   event 17 compaction/summary "short" usage {3 1 0 0 0}
 turn 19-20 turn 2 error(bad) "" steps 0 calls 0 errors 1 note "RATE: slow down"
   end 20 turn ends "RATE: slow down" [error bad]
-turn 21-22 turn 3 aborted(warn) "" steps 0 calls 0 errors 0 note "user"
+turn 21-22 turn 3 aborted(warn) "" steps 0 calls 0 errors 0
   end 22 turn ends "user" [aborted warn]
 turn 23-24 turn 4 not ended(warn) "" steps 0 calls 0 errors 0
   pair 24 compaction: compaction/start "{\"compactionId\":\"d\"}" [not closed, stale warn]
@@ -220,6 +220,37 @@ func TestSyntheticEvents(t *testing.T) {
 			if marked != synthetic-lacks {
 				t.Errorf("seed %d cut at %d: in a copy %d events are marked, %d were added", seed, n, marked, synthetic)
 			}
+		}
+	}
+}
+
+// What the owner that resumed a log writes itself is not synthetic, and a resume
+// may have had nothing to close.
+func TestEventsBehindAResume(t *testing.T) {
+	own := []string{`turn/start {"turn":2}`, `step/start {"turn":2,"step":1}`, `step/end {"turn":2,"step":1}`, `turn/end {"turn":2,"reason":{"kind":"completed"}}`}
+	for want, events := range map[int][]string{
+		2: {`turn/start {"turn":1}`, `step/start {"turn":1,"step":1}`},
+		0: {`turn/start {"turn":1}`, `turn/end {"turn":1}`},
+	} {
+		w := newWorld(t, events...)
+		l, _, err := w.b.Resume(t.Context(), "log", backend.ResumeOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var lines [][]byte
+		for _, e := range own {
+			typ, data, _ := strings.Cut(e, " ")
+			lines = append(lines, fmt.Appendf(nil, `{"type":%q,"data":%s}`, typ, data))
+		}
+		if _, err := l.Append(t.Context(), lines, backend.AppendOptions{Last: true}); err != nil {
+			t.Fatal(err)
+		}
+		got := 0
+		for _, b := range w.timeline("log", Limits{}).blocks {
+			got += b.Synthetic
+		}
+		if got != want {
+			t.Errorf("%d events are marked behind %q, want %d", got, events, want)
 		}
 	}
 }
