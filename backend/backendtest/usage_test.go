@@ -5,20 +5,23 @@ import (
 
 	"github.com/s3log/s3log/backend/backendtest"
 	"github.com/s3log/s3log/backend/objstore"
-	"github.com/s3log/s3log/backend/objstore/memstore"
+	"github.com/s3log/s3log/backend/objstore/filestore"
 	"github.com/s3log/s3log/backend/objstore/objstoretest"
 )
 
 // What docs/adding-a-store.md and docs/contract.md show.
 
-func open(t *testing.T) objstore.Store { return memstore.New(t) }
-
-func TestMyObjects(t *testing.T) {
-	objstoretest.Run(t, open, objstoretest.Options{Metadata: true})
+func open(t *testing.T) objstore.Store {
+	store, err := filestore.Open(t.TempDir(), filestore.Options{NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = store.Close() })
+	return store
 }
 
-func TestMyLogs(t *testing.T) {
-	backendtest.Run(t, open)
+func TestMyObjects(t *testing.T) {
+	objstoretest.Run(t, open, objstoretest.Options{}) // Metadata: true, if the store keeps it
 }
 
 func TestMyStore(t *testing.T) {

@@ -319,6 +319,9 @@ func TestWrongCommandLinesAreFound(t *testing.T) {
 
 // TestDocumentedBlocksRun runs what documents say can be run.
 func TestDocumentedBlocksRun(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many processes")
+	}
 	bash, err := exec.LookPath("bash")
 	if err != nil {
 		if os.Getenv("CI") != "" {
