@@ -216,6 +216,7 @@ func unsettled(c *cell) {
 		_ = l.Close(context.Background(), backend.CloseOptions{}) // its error was told
 	}
 	c.batch = []string{`"data":1}`}
+	c.proxy.Reset() // it may not even have arrived
 	c.reroute()
 }
 
