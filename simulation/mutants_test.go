@@ -44,10 +44,6 @@ var replyMutants = []mutant{
 		rule: "metadata of another commit show a torn read", file: "manifest/load.go", seeds: 200, as: "LOSTACK MISMATCH CHAIN STALE INTERNAL",
 		edits: []edit{{"if c, ok := obj.Metadata[metaCommit]; ok && c != r.Commit.ID {", "if c, ok := obj.Metadata[metaCommit]; ok && c == \"\" {"}},
 	},
-	{
-		rule: "an upload whose reply was lost is repeated with the same bytes and name, and is sent again where it was collected", file: "manifest/upload.go", seeds: 2000, as: "INTERNAL",
-		edits: []edit{{"\t\t\tif !errors.Is(err, objstore.ErrUndecided) && !errors.Is(err, objstore.ErrNotExist) {\n", "\t\t\tif !errors.Is(err, objstore.ErrUndecided) {\n"}},
-	},
 }
 
 // What a manifest says about a commit: each row of the table.

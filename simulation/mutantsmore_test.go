@@ -11,7 +11,7 @@ var otherMutants = []mutant{
 		edits: []edit{{"\td, err := modify(base, IntentMaintain)\n", "\td, err := modify(base, IntentMaintain)\n\tif err == nil {\n\t\td.own(w, KindAdopt, base.Next, at)\n\t\td.next.Epoch++\n\t}\n"}},
 	},
 	{
-		rule: "every handle has a fresh writer id", file: draftFile, seeds: 100, as: "FENCE OWNER TWICE LIE PHANTOM INTERNAL",
+		rule: "every handle has a fresh writer id", file: draftFile, seeds: 100, as: "FENCE OWNER TWICE LIE ORDER",
 		edits: []edit{{"\treturn Writer{ID: uuid.NewString(), Label: label, Software: software}\n", "\t_ = uuid.NewString\n\treturn Writer{ID: \"writer\" + label, Label: label, Software: software}\n"}},
 	},
 	{
@@ -25,6 +25,25 @@ var otherMutants = []mutant{
 	{
 		rule: "a segment is of the epoch that its commit results in", file: draftFile, seeds: 4000, as: "NAMES DANGLING",
 		edits: []edit{{"\tif u.Ref.Name.Epoch != next.Epoch {\n", "\tif u.Ref.Name.Epoch > next.Epoch {\n"}},
+	},
+	// That nobody names what another has uploaded has no mutant: no code looks for
+	// what others have uploaded. What a seal holds, and that it is named once, is
+	// seen to twice, by whoever names it and by the rule of names.
+	{
+		rule: "a seal is named where the tail still begins with what it holds", file: draftFile, seeds: 4000, as: "INTERNAL MISMATCH",
+		edits:  []edit{{"\tif u.TailFirst >= 0 && u.TailFirst != tailFirst {\n", "\tif u.TailFirst < 0 && u.TailFirst == tailFirst {\n"}},
+		alsoIn: "backend/background.go",
+		also:   []edit{{"\t\treturn t, fmt.Errorf(\"%w: %w\", manifest.ErrStaleUpload, err)\n", "\t\trest, _ = t, fmt.Errorf\n"}},
+	},
+	{
+		rule: "a segment is named once", file: draftFile, seeds: 1000, as: "INTERNAL MISMATCH NAMES",
+		edits:  []edit{{"\t\tif named(u.Ref.Name) {\n", "\t\tif named(u.Ref.Name) && u.TailFirst < -1 {\n"}},
+		alsoIn: "backend/background.go",
+		also:   []edit{{"\tif c.sealed != nil {\n\t\tl.sealer.clear()\n", "\tif c.sealed != nil && c.merged != nil {\n\t\tl.sealer.clear()\n"}},
+	},
+	{
+		rule: "a barrier raises the epoch", file: draftFile, seeds: 1000, as: "BARRIER",
+		edits: []edit{{"\td.next.Epoch = above + 1\n", "\td.next.Epoch = above\n"}},
 	},
 	{
 		rule: "what a merge replaces is retired", file: draftFile, seeds: 200, as: "RETIRED",

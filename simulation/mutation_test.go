@@ -23,24 +23,37 @@ type mutant struct {
 	seeds int    // within so many schedules it is noticed
 	as    string // classes of what is noticed
 	first bool   // played also where there is no time for all
+
+	// Where a rule is kept in two places, the other one.
+	alsoIn string
+	also   []edit
 }
 
 // edit replaces a text that is in the file exactly once.
 type edit struct{ old, new string }
 
-// mutated is the file with the rule broken.
-func (m *mutant) mutated(root string) ([]byte, error) {
-	text, err := os.ReadFile(filepath.Join(root, m.file))
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range m.edits {
-		if n := strings.Count(string(text), e.old); n != 1 {
-			return nil, fmt.Errorf("%s holds %d times, and must hold once, the text\n%s\nLook how it says %q now, and break that", m.file, n, e.old, m.rule)
+// mutated are the files with the rule broken, by their names from the module's
+// root.
+func (m *mutant) mutated(root string) (map[string]string, error) {
+	files := map[string]string{}
+	for i, e := range slices.Concat(m.edits, m.also) {
+		name := m.file
+		if i >= len(m.edits) {
+			name = m.alsoIn
 		}
-		text = []byte(strings.Replace(string(text), e.old, e.new, 1))
+		if _, begun := files[name]; !begun {
+			text, err := os.ReadFile(filepath.Join(root, name))
+			if err != nil {
+				return nil, err
+			}
+			files[name] = string(text)
+		}
+		if n := strings.Count(files[name], e.old); n != 1 {
+			return nil, fmt.Errorf("%s holds %d times, and must hold once, the text\n%s\nLook how it says %q now, and break that", name, n, e.old, m.rule)
+		}
+		files[name] = strings.Replace(files[name], e.old, e.new, 1)
 	}
-	return text, nil
+	return files, nil
 }
 
 // TestMutants builds this very package with one rule of the code broken after the
@@ -55,7 +68,7 @@ func TestMutants(t *testing.T) {
 	one := os.Getenv("S3LOG_MUTANT") // a part of the rule's text
 	for i := range mutants {
 		m := &mutants[i]
-		text, err := m.mutated(root)
+		files, err := m.mutated(root)
 		if err != nil {
 			t.Error(err)
 			continue
@@ -65,7 +78,7 @@ func TestMutants(t *testing.T) {
 		}
 		t.Run(m.rule, func(t *testing.T) {
 			t.Parallel()
-			m.play(t, root, text)
+			m.play(t, root, files)
 		})
 	}
 }
@@ -73,7 +86,7 @@ func TestMutants(t *testing.T) {
 // noticed is how a failing schedule is reported.
 var noticed = regexp.MustCompile(`seed (\d+): ([A-Z]+): (.*)`)
 
-func (m *mutant) play(t *testing.T, root string, text []byte) {
+func (m *mutant) play(t *testing.T, root string, files map[string]string) {
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		name = filepath.Join(dir, name)
@@ -82,7 +95,11 @@ func (m *mutant) play(t *testing.T, root string, text []byte) {
 		}
 		return name
 	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(root, m.file): write("mutant.go", text)}})
+	replace := map[string]string{}
+	for name, text := range files {
+		replace[filepath.Join(root, name)] = write(strings.ReplaceAll(name, "/", "_"), []byte(text))
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}

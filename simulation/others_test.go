@@ -222,6 +222,9 @@ func (p *process) collected(g backend.GCLog) {
 	}
 	for _, o := range g.Objects {
 		p.r.count("object: "+string(o.Fate), 1)
+		if o.Fate == manifest.FateUnsettled && g.Barrier && g.Err == nil {
+			p.r.fail("BARRIER", "%s: %s may not go yet, and a barrier was made", p.name, o.Key)
+		}
 	}
 }
 

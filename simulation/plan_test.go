@@ -31,6 +31,8 @@ type plan struct {
 	large   bool          // some events are so large that the tail must be sealed
 	cast    []part
 	without map[string]bool // names of processes and faults
+	// sabotaged: the store does not honour conditions.
+	sabotaged bool
 }
 
 // part is one process in the cast of a schedule.
@@ -65,7 +67,7 @@ func newPlan(seed uint64, without ...string) *plan {
 		freeze:          pick(rng, time.Second, time.Minute, 7*time.Hour, 30*time.Hour),
 		late:            pick(rng, time.Second, time.Minute, 3*time.Hour),
 		contentVersions: oneOf(rng, 2), wholeSeconds: oneOf(rng, 2),
-		grace: pick(rng, time.Millisecond, time.Second, 5*time.Minute, 0), large: oneOf(rng, 10),
+		grace: pick(rng, time.Millisecond, time.Second, 5*time.Minute, 0), large: oneOf(rng, 5),
 	}
 	for _, name := range without {
 		p.without[name] = true
@@ -235,8 +237,8 @@ func drawJobs(rng *rand.Rand, p *plan, prefix string) (jobs []job) {
 		if j.kind == "note" {
 			j.n = pick(rng, 1, 1, 2, 3)
 		}
-		if p.large && oneOf(rng, 3) {
-			j.pad = pick(rng, 9_000, 50_000, 50_000, 110_000)
+		if p.large && oneOf(rng, 2) {
+			j.pad = pick(rng, 9_000, 30_000, 50_000, 50_000, 110_000)
 		}
 		if keyed && oneOf(rng, 2) && (j.kind == "note" || j.kind == "turn") {
 			j.key = "key " + j.tag

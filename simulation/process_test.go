@@ -278,9 +278,5 @@ func (p *process) close(h *handle) {
 	}
 }
 
-func isGone(err error) bool {
-	return errors.Is(err, backend.ErrDeleted) || errors.Is(err, backend.ErrNotFound) || errors.Is(err, backend.ErrExists)
-}
-
 // quoted shows tags.
 func quoted(tags []string) string { return strings.Join(tags, " ") }

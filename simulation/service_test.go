@@ -61,6 +61,10 @@ func (s *service) put(p *port, key string, body []byte, cond objstore.Condition,
 	defer s.mu.Unlock()
 	was, gerr := s.mem.Get(context.Background(), key, objstore.GetOptions{})
 	info, err := s.mem.Put(context.Background(), key, body, cond, opt)
+	if s.r.plan.sabotaged && isManifest(key) && errors.Is(err, objstore.ErrPrecondition) {
+		s.mem.Replace(key, body)
+		info, err = s.mem.Head(context.Background(), key)
+	}
 	if err != nil {
 		return info, err
 	}

@@ -23,7 +23,9 @@ func shrink(t *testing.T, p *plan) result {
 		if played++; played > maxShrinks {
 			return false
 		}
-		res := play(t, newPlan(p.seed, append(best.plan.leftOut(), names...)...), true)
+		again := newPlan(p.seed, append(best.plan.leftOut(), names...)...)
+		again.sabotaged = p.sabotaged
+		res := play(t, again, true)
 		if !strings.HasPrefix(res.broken, class+":") {
 			return false
 		}
@@ -54,3 +56,25 @@ func shrink(t *testing.T, p *plan) result {
 
 // leftOut are the names that a plan does without.
 func (p *plan) leftOut() []string { return slices.Sorted(maps.Keys(p.without)) }
+
+// A schedule that breaks a promise is reported without what is not needed for it,
+// and breaks it again when it is played as the report says.
+func TestShrink(t *testing.T) {
+	seed := uint64(1)
+	var res result
+	for ; res.broken == ""; seed++ {
+		p := newPlan(seed)
+		p.sabotaged = len(p.cast) > 3 && len(p.rates) > 3
+		res = play(t, p, false)
+	}
+	small := shrink(t, res.plan)
+	if len(small.plan.names()) >= len(res.plan.names()) || len(small.faults) > 3 {
+		t.Errorf("%d processes and %d faults are left of %s", len(small.plan.names()), len(small.faults), res.plan)
+	}
+	again := newPlan(res.plan.seed, small.plan.leftOut()...)
+	again.sabotaged = true
+	if played := play(t, again, true); played.broken != small.broken || played.broken == "" {
+		t.Errorf("%q becomes %q", small.broken, played.broken)
+	}
+	t.Logf("%s\n%s", small.plan, small.broken)
+}

@@ -36,6 +36,7 @@ import (
 //	NAMES      a segment is named that may not be
 //	DANGLING   a segment is named that is not there, or deleted while it is named
 //	MISMATCH   a segment or tail holds other events than the log
+//	BARRIER    behind a barrier the objects may still not go for which it was made
 //	RETIRED    a segment was replaced and is not listed as such
 //	STATE      the manifest's projections are not those of its events
 //	CHILD      a fork is not its parent's beginning and a boundary
