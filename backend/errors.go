@@ -101,7 +101,7 @@ var hints = []struct {
 	{ErrHeld, "wait until its owner lets go, or take it over on purpose (--take-over)"},
 	{ErrExists, "open it to append, or choose another id"},
 	{ErrNotFound, "check the id and the store; `s3logctl ls` shows the logs of a store"},
-	{ErrDeleted, "the id of a deleted log stays taken; choose another"},
+	{ErrDeleted, "`s3logctl info` says who deleted it, and when; its id stays taken, so a new log needs another"},
 	{ErrKeyConflict, "use a new key for new events"},
 	{ErrSeqMismatch, "look at the log's next seq (`s3logctl info`) and decide again"},
 	{ErrUnsupportedVersion, "use a newer s3log"},
