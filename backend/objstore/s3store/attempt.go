@@ -6,6 +6,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -16,11 +18,14 @@ import (
 
 // attempt watches one call of the SDK.
 type attempt struct {
-	began bool  // the call runs through our hooks
-	sent  bool  // a request may have left this process
-	last  error // of the newest try that the SDK may repeat
-	dials int   // tries that ended before there was a connection
-	cured error // the reply that this call is to do better than; nil at first
+	began bool // the call runs through our hooks
+	sent  bool // a request may have left this process
+	// net/http has asked for a connection, and has got one. Clients of other kinds
+	// tell neither.
+	asked, connected atomic.Bool
+	last             error // of the newest try that the SDK may repeat
+	dials            int   // tries that ended before there was a connection
+	cured            error // the reply that this call is to do better than; nil at first
 }
 
 // note reports whether the SDK may be asked to repeat what gave err.
@@ -36,6 +41,10 @@ func (a *attempt) note(err error) bool {
 // is not where an API is used that drops option functions.
 func (a *attempt) unsent() bool { return a.began && !a.sent }
 
+// unconnected reports whether it is certain that there was no connection to send
+// anything on, whatever ended the wait for one.
+func (a *attempt) unconnected() bool { return a.asked.Load() && !a.connected.Load() }
+
 // watch adds the hooks.
 func (a *attempt) watch(stack *middleware.Stack) error {
 	began := middleware.InitializeMiddlewareFunc("s3log:Began", func(ctx context.Context, in middleware.InitializeInput, next middleware.InitializeHandler) (middleware.InitializeOutput, middleware.Metadata, error) {
@@ -44,6 +53,10 @@ func (a *attempt) watch(stack *middleware.Stack) error {
 	})
 	sent := middleware.DeserializeMiddlewareFunc("s3log:Sent", func(ctx context.Context, in middleware.DeserializeInput, next middleware.DeserializeHandler) (middleware.DeserializeOutput, middleware.Metadata, error) {
 		a.sent = true
+		ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+			GetConn: func(string) { a.asked.Store(true) },
+			GotConn: func(httptrace.GotConnInfo) { a.connected.Store(true) },
+		})
 		return next.HandleDeserialize(ctx, in)
 	})
 	if err := stack.Initialize.Add(began, middleware.Before); err != nil {

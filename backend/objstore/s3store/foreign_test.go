@@ -6,11 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
+
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
 
 	"github.com/s3log/s3log/backend/objstore"
 )
@@ -321,4 +325,64 @@ func TestListPages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A write that waited for a connection until nobody waited for it any more was
+// not sent, however that is said; one that had a connection may have been.
+func TestUnsentWhileDialling(t *testing.T) {
+	hang := make(chan struct{})
+	defer close(hang)
+	srv := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-hang:
+		case <-r.Context().Done():
+		}
+	})
+	expired, stop := context.WithCancel(t.Context())
+	stop()
+	for name, tc := range map[string]struct {
+		silent bool // nobody accepts a connection, and nobody refuses it
+		ctx    context.Context
+		class  objstore.Class
+	}{
+		"nobody accepts":  {true, t.Context(), objstore.TryAgain},
+		"nobody answers":  {false, t.Context(), objstore.Undecided},
+		"over beforehand": {false, expired, objstore.TryAgain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := srv.open(t, func(c *Config) {
+				if tc.silent {
+					c.LoadOptions = append(c.LoadOptions, config.WithHTTPClient(awshttp.NewBuildableClient().WithTransportOptions(func(tr *http.Transport) {
+						tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+							select {
+							case <-hang: // net/http goes on dialling for others
+							case <-ctx.Done():
+							}
+							return nil, errors.New("nobody is there")
+						}
+					})))
+				}
+			})
+			ctx, cancel := context.WithTimeout(tc.ctx, 50*time.Millisecond)
+			defer cancel()
+			before := len(srv.requests())
+			_, err := put(t, withContext{s, ctx}, objstore.IfAbsent())
+			if objstore.Classify(err) != tc.class || errors.Is(err, objstore.ErrUnsent) != (tc.class == objstore.TryAgain) || !isContext(err) {
+				t.Errorf("got %v, want %v", err, tc.class)
+			}
+			if sent := len(srv.requests()) > before; sent != (tc.class == objstore.Undecided) {
+				t.Errorf("it was sent: %v", sent)
+			}
+		})
+	}
+}
+
+// withContext is a store whose callers have another context.
+type withContext struct {
+	objstore.Store
+	ctx context.Context
+}
+
+func (s withContext) Put(_ context.Context, key string, body []byte, cond objstore.Condition, opt objstore.PutOptions) (objstore.Info, error) {
+	return s.Store.Put(s.ctx, key, body, cond, opt)
 }
