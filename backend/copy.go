@@ -268,10 +268,13 @@ func (c *copying) bring(ctx context.Context) error {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	brought := prefetch(ctx, missing, c.b.opt.Prefetch, func(ctx context.Context, s manifest.CopySegment) ([]segment.Hash, error) {
+	brought, workers := fetching(ctx, missing, c.b.opt.Prefetch, func(ctx context.Context, s manifest.CopySegment) ([]segment.Hash, error) {
 		return c.segment(ctx, s, from)
 	})
+	defer func() {
+		cancel()
+		workers.Wait() // they count, and tell the caller
+	}()
 	for i := range missing {
 		got := take(ctx, brought[i])
 		if got.err != nil {

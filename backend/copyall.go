@@ -21,15 +21,19 @@ import (
 // is under way.
 func (b *Backend) CopyAll(ctx context.Context, src *Reader, opt CopyOptions) iter.Seq2[CopyReport, error] {
 	return func(yield func(CopyReport, error) bool) {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
 		room := semaphore.NewWeighted(copyRoom)
 		one := func(ctx context.Context, info objstore.Info) (*CopyReport, error) {
 			return b.copyListed(ctx, src, info, opt, room)
 		}
 		var batch []objstore.Info
 		flush := func() bool {
-			for _, ch := range prefetch(ctx, batch, logsAtATime, one) {
+			ctx, cancel := context.WithCancel(ctx)
+			copies, workers := fetching(ctx, batch, logsAtATime, one)
+			defer func() {
+				cancel()
+				workers.Wait()
+			}()
+			for _, ch := range copies {
 				got := take(ctx, ch)
 				if got.err != nil {
 					yield(CopyReport{}, opError("copy", "", got.err))

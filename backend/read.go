@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"sync"
 
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/manifest"
@@ -356,7 +357,15 @@ type result[T any] struct {
 // prefetch runs get for each item, at most width at a time, the next one when
 // an earlier result was taken. The results come on one channel per item.
 func prefetch[In, Out any](ctx context.Context, items []In, width int, get func(context.Context, In) (Out, error)) []chan result[Out] {
-	out := make([]chan result[Out], len(items))
+	out, _ := fetching(ctx, items, width, get)
+	return out
+}
+
+// fetching is prefetch for whoever has to know when nothing runs any more: when all
+// results were taken, or ctx has ended, and workers are done.
+func fetching[In, Out any](ctx context.Context, items []In, width int, get func(context.Context, In) (Out, error)) (out []chan result[Out], workers *sync.WaitGroup) {
+	workers = new(sync.WaitGroup)
+	out = make([]chan result[Out], len(items))
 	for i := range out {
 		out[i] = make(chan result[Out])
 	}
@@ -372,7 +381,7 @@ func prefetch[In, Out any](ctx context.Context, items []In, width int, get func(
 		}
 	}()
 	for range min(width, len(items)) {
-		go func() {
+		workers.Go(func() {
 			for i := range next {
 				v, err := get(ctx, items[i])
 				select {
@@ -381,9 +390,9 @@ func prefetch[In, Out any](ctx context.Context, items []In, width int, get func(
 					return
 				}
 			}
-		}()
+		})
 	}
-	return out
+	return out, workers
 }
 
 // take waits for one of the results of prefetch, or for the end of ctx.

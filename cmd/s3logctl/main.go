@@ -1,7 +1,7 @@
 // Command s3logctl keeps append-only event logs in object storage: it appends,
-// reads, follows, lists, imports and exports them, resumes, forks and replays
-// them, judges their brackets, verifies them, and settles what became of a commit
-// whose reply was lost. docs/cli.md is its reference: verbs, flags, exit codes
+// reads, follows, lists, imports, exports and copies them, resumes, forks and
+// replays them, judges their brackets, verifies them, and settles what became of a
+// commit whose reply was lost. docs/cli.md is its reference: verbs, flags, exit codes
 // and the JSON that scripts may rely on.
 //
 // There is a file for each verb, and what a verb means is decided in package
