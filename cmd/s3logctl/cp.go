@@ -234,7 +234,7 @@ func (c copied) text(w io.Writer) {
 	}
 	switch {
 	case c.From != nil && c.Duplicate:
-		fmt.Fprintf(w, "%s: nothing to copy: %s of %s are there already (revision %d)\n", quote(c.Log), events(c.Events), quote(*c.From), c.Revision)
+		fmt.Fprintf(w, "%s: nothing to copy: it has the %s of %s already (revision %d)\n", quote(c.Log), events(c.Events), quote(*c.From), c.Revision)
 	case c.From != nil:
 		fmt.Fprintf(w, "%s: copied from %s, %s (revision %d)\n", quote(c.Log), quote(*c.From), events(c.Events), c.Revision)
 	case c.DryRun && !c.Duplicate:
@@ -245,7 +245,7 @@ func (c copied) text(w io.Writer) {
 	case c.Copied && c.Duplicate:
 		fmt.Fprintf(w, "%s: %s sent again that was missing, %s; %s (revision %d)\n", quote(c.Log), counted(int64(*c.Segments), "segment"), bytesText(c.Bytes), events(c.Events), c.Revision)
 	case c.Duplicate:
-		fmt.Fprintf(w, "%s: nothing to copy: %s are there already (revision %d)\n", quote(c.Log), events(c.Events), c.Revision)
+		fmt.Fprintf(w, "%s: nothing to copy: it is there with %s (revision %d)\n", quote(c.Log), events(c.Events), c.Revision)
 	default:
 		fmt.Fprintf(w, "%s: copied, %sthe manifest sent, %s; %s (revision %d)\n", quote(c.Log), sent, bytesText(c.Bytes), events(c.Events), c.Revision)
 	}

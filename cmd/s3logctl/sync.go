@@ -80,7 +80,9 @@ func runSync(ctx context.Context, g *globals, ids []string, f copyFlags) error {
 			g.complain(err)
 			continue
 		}
-		g.complain(reportCopy(g, &rep, f.dryRun))
+		if news := !rep.Duplicate || rep.Copied || rep.Verified != nil; news || g.asJSON() || len(ids) > 0 {
+			g.complain(reportCopy(g, &rep, f.dryRun))
+		}
 	}
 	p.done()
 	if !g.asJSON() {
