@@ -344,7 +344,7 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 	switch {
 	case isCertificate(err): // no request without a handshake
 		v = verdict{objstore.ErrRefused, hintCertificate}
-	case r.status == 0 && (isDial(err) || r.writes() && (a.unconnected() || a.unsent() && isContext(err))):
+	case r.status == 0 && (isDial(err) || r.writes() && a.unconnected()):
 		// Without a connection no byte was sent, and a PUT that was sent is never
 		// repeated below us.
 		if v.hint = hintNobody; r.writes() {
