@@ -10,7 +10,9 @@ import (
 // screen is the terminal that stderr is: at its end there may be one line that
 // comes and goes. Whatever else is written to the terminal is written over that
 // line. It is safe for concurrent use, and a writer that goroutines may share also
-// where there is no terminal.
+// where there is no terminal. (One line is all there is to show, since logs are
+// worked on one after another or counted together, and it has to go before anything
+// else is written: a library of bars would have to be told of all that.)
 type screen struct {
 	mu    sync.Mutex
 	w     io.Writer
