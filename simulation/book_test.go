@@ -40,6 +40,7 @@ type entry struct {
 	err            error
 	word           string // for err
 	decided        bool   // Decide said it
+	replaced       bool   // somebody had replaced its handle when it began
 }
 
 type answerState uint8
@@ -59,6 +60,9 @@ func (b *book) begin(e *entry, h *handle) {
 	defer b.r.mu.Unlock()
 	e.call, e.n = time.Now(), *h.calls
 	*h.calls++
+	l := b.r.witness.log(e.log)
+	rec := l.newest()
+	e.replaced = l.owners[e.writer] && rec != nil && rec.Owner != nil && rec.Owner.Writer != e.writer
 	b.entries = append(b.entries, e)
 	for _, tag := range e.tags {
 		b.by[e.log+" "+tag] = append(b.by[e.log+" "+tag], e)
@@ -146,6 +150,9 @@ func (b *book) answer(e *entry, ends bool, receipt backend.Receipt, err error) {
 	b.r.mu.Lock()
 	defer b.r.mu.Unlock()
 	e.answered, e.err = time.Now(), err
+	if e.replaced && !b.r.toldSo(e, ends, receipt) {
+		b.r.fail("FENCE", "%s was told %v, %+v, and its handle had been replaced before", what, err, receipt)
+	}
 	switch {
 	case e.port.isDead():
 		return // nobody hears it
@@ -210,6 +217,18 @@ func (b *book) resumed(p *process, r backend.Receipt) {
 	if end := r.First + r.Count; r.Count > 0 && (end > int64(len(l.lines)) || !isBoundary(l.lines[end-1])) {
 		b.r.fail("LOSTACK", "%s was told that its boundary is at %d of %s", p.name, end-1, p.part.log)
 	}
+}
+
+// toldSo reports whether a handle that was replaced learned that it was, as far as
+// nothing came between, and anything was to be written.
+func (r *run) toldSo(e *entry, ends bool, receipt backend.Receipt) bool {
+	switch e.word {
+	case "done":
+		return receipt.Duplicate
+	case "fenced", "deleted", "invalid", "seq mismatch", "key conflict", "closed", "abandoned", "died":
+		return true
+	}
+	return ends || e.port.struck() != e.strikes
 }
 
 // intentOf is what the token of an unknown outcome is about.

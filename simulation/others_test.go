@@ -35,7 +35,7 @@ func (p *process) fork() {
 			p.forked(opt, r)
 		}
 		if l != nil {
-			p.inherit(&handle{p: p, l: l, strikes: strikes, calls: new(int), ends: &ends})
+			p.inherit(p.handle(l, strikes, ends))
 		}
 		if err != nil {
 			p.refuted("fork", err)
@@ -102,7 +102,7 @@ func (p *process) replay() {
 		p.r.count("replay: "+w, 1)
 		p.r.say(p.name, "replay of %d: %+v, %v", n, r, err)
 		if l != nil {
-			p.inherit(&handle{p: p, l: l, strikes: strikes, calls: new(int), ends: &ends})
+			p.inherit(p.handle(l, strikes, ends))
 		}
 		if err == nil || errors.Is(err, backend.ErrExists) {
 			return

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/s3log/s3log/backend"
@@ -117,9 +118,15 @@ func event(typ, tag, more string, pad int) []byte {
 type handle struct {
 	p       *process
 	l       *backend.Log
-	strikes int  // faults of the process before it was opened
-	calls   *int // of appends
-	ends    *bool
+	strikes int          // faults of the process before it was opened
+	calls   *int         // of appends
+	ends    *atomic.Bool // a context of one of its calls may have ended
+}
+
+func (h *handle) mayEnd(ends bool) {
+	if ends {
+		h.ends.Store(true)
+	}
 }
 
 // opening are the ways to begin writing.
@@ -150,6 +157,7 @@ func adopt(ctx context.Context, p *process) (*backend.Log, error) {
 
 func resume(opt backend.ResumeOptions) func(context.Context, *process) (*backend.Log, error) {
 	return func(ctx context.Context, p *process) (*backend.Log, error) {
+		opt := opt
 		opt.AdoptOptions = p.mayTake()
 		l, r, err := p.b.Resume(ctx, p.part.log, opt)
 		if err == nil {
@@ -189,7 +197,13 @@ func (p *process) open(how opening) *handle {
 	p.r.mu.Lock()
 	p.r.witness.gentle[l.Writer()] = p.gentle
 	p.r.mu.Unlock()
-	return &handle{p: p, l: l, strikes: strikes, calls: new(int), ends: new(bool)}
+	return p.handle(l, strikes, false)
+}
+
+func (p *process) handle(l *backend.Log, strikes int, ends bool) *handle {
+	h := &handle{p: p, l: l, strikes: strikes, calls: new(int), ends: new(atomic.Bool)}
+	h.mayEnd(ends)
+	return h
 }
 
 // refuted notes what an error says about a commit: that it is not in the log. Of
@@ -268,10 +282,10 @@ func (p *process) close(h *handle) {
 	p.pause(3) // so that what was begun in the background has sent its first request
 	ctx, cancel, ends := p.context(12)
 	defer cancel()
-	*h.ends = *h.ends || ends
+	h.mayEnd(ends)
 	opt := backend.CloseOptions{Release: oneOf(p.rng, 3), Seal: oneOf(p.rng, 3)}
 	err := h.l.Close(ctx, opt)
-	p.r.count("closed: "+p.r.explained(p.port, p.name+": close", h.strikes, *h.ends, err), 1)
+	p.r.count("closed: "+p.r.explained(p.port, p.name+": close", h.strikes, h.ends.Load(), err), 1)
 	if err != nil {
 		p.refuted("close", err)
 		p.ask(err)

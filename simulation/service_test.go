@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/s3log/s3log/backend/objstore"
@@ -19,8 +20,8 @@ type service struct {
 	r   *run
 	mem *memstore.Store
 
+	skew   atomic.Int64 // of its clock
 	mu     sync.Mutex
-	skew   time.Duration
 	before map[string]objstore.Object // manifests before their newest write
 	lists  []map[string]objstore.Info // listings, the newest last
 }
@@ -29,7 +30,7 @@ func newService(r *run) *service {
 	s := &service{r: r, before: map[string]objstore.Object{}}
 	s.mem = memstore.NewWith(breaches{r}, memstore.Options{
 		ContentVersions: r.plan.contentVersions, WholeSeconds: r.plan.wholeSeconds, LateRetries: true,
-		Now: func() time.Time { return time.Now().Add(s.skew) },
+		Now: func() time.Time { return s.now() },
 	})
 	return s
 }
@@ -41,18 +42,10 @@ func (breaches) Helper()                          {}
 func (b breaches) Errorf(format string, a ...any) { b.r.fail("CONTRACT", format, a...) }
 
 // now is the store's clock.
-func (s *service) now() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return time.Now().Add(s.skew)
-}
+func (s *service) now() time.Time { return time.Now().Add(time.Duration(s.skew.Load())) }
 
 // jump sets the store's clock.
-func (s *service) jump(d time.Duration) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.skew += d
-}
+func (s *service) jump(d time.Duration) { s.skew.Add(int64(d)) }
 
 func isManifest(key string) bool { return strings.HasPrefix(key, "manifests/") }
 

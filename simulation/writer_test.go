@@ -120,7 +120,7 @@ func (p *process) shoot() {
 
 func (p *process) flush(h *handle) {
 	err := h.l.Flush(context.Background())
-	p.r.explained(p.port, p.name+": flush", h.strikes, *h.ends, err)
+	p.r.explained(p.port, p.name+": flush", h.strikes, h.ends.Load(), err)
 }
 
 // append makes one append. done: it need not be tried again. The entry is nil
@@ -140,7 +140,7 @@ func (p *process) append(h *handle, j job) (e *entry, done bool) {
 	case "bracket":
 		v, next, err := h.l.Check(context.Background(), bracketOpen, bracketClose)
 		until(p.lane, 0)
-		if p.r.explained(p.port, p.name+": check", h.strikes, *h.ends, err); err != nil {
+		if p.r.explained(p.port, p.name+": check", h.strikes, h.ends.Load(), err); err != nil {
 			return nil, false
 		}
 		if typ = bracketClose; v.Answer != "live" {
@@ -183,8 +183,8 @@ func (p *process) append(h *handle, j job) (e *entry, done bool) {
 	p.r.say(p.name, "append %s %s", j.kind, quoted(e.tags))
 	r, err := h.l.Append(ctx, events, opt)
 	until(p.lane, 0) // not at the same time as others in the same commit
-	*h.ends = *h.ends || ends
-	p.r.book.answer(e, *h.ends, r, err)
+	h.mayEnd(ends)
+	p.r.book.answer(e, h.ends.Load(), r, err)
 	p.refuted("append "+quoted(e.tags), err)
 	if err == nil {
 		return e, true
@@ -211,10 +211,10 @@ func (p *process) settle(e *entry) (d backend.Decision, settled bool) {
 func (p *process) claim(h *handle, what string, do func(context.Context) error) {
 	ctx, cancel, ends := p.context(12)
 	defer cancel()
-	*h.ends = *h.ends || ends
+	h.mayEnd(ends)
 	err := do(ctx)
 	until(p.lane, 0)
-	p.r.count(what+": "+p.r.explained(p.port, p.name+": "+what, h.strikes, *h.ends, err), 1)
+	p.r.count(what+": "+p.r.explained(p.port, p.name+": "+what, h.strikes, h.ends.Load(), err), 1)
 	if err != nil {
 		p.refuted(what, err)
 		p.ask(err)
