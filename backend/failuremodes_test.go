@@ -109,7 +109,7 @@ func fourSegments(t *testing.T) map[string][]byte { return smallSegments(t, 4) }
 func smallSegments(t *testing.T, n int) map[string][]byte {
 	mem := memstore.New(t)
 	for i := range n {
-		l, err := backend.New(mem, backend.Options{}).Create("log", backend.CreateOptions{OrAdopt: true})
+		l, err := backend.New(mem, backend.Options{PauseMerging: true}).Create("log", backend.CreateOptions{OrAdopt: true})
 		if err != nil {
 			t.Fatal(err)
 		}
