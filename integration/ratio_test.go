@@ -76,7 +76,7 @@ func TestAppendBesideRawPut(t *testing.T) {
 		{"1 event", 1, 1.5},
 		// As fast as they can follow each other: sealing and merging what was
 		// appended before goes on all the time, on the same processors.
-		{"25 events", 25, 2},
+		{"25 events", 25, 1.5},
 	} {
 		r := newRig(t)
 		client := r.Client(t)
