@@ -71,12 +71,14 @@ func TestBrowserUse(t *testing.T) {
 	w.append("log", false, `{"type":"note","time":1,"data":{"text":"a \"needle\" in \u0068ay"}}`)
 	page, _ := w.page("log", Options{})
 	b := newBrowser(t)
-	b.open(page)
+	b.open(page, "#seq-2222")
 	turns := b.do(visibleTurns).(float64)
 
-	// A seq is found, unfolded, and shown.
-	for _, seq := range []int{0, 1, 777, 2500, len(lines)} {
-		b.do(fmt.Sprintf(`location.hash = '#seq-%d'`, seq))
+	// A seq is found, unfolded, and shown: the one in the address, and others.
+	for _, seq := range []int{2222, 0, 1, 777, 2500, len(lines)} {
+		if seq != 2222 {
+			b.do(fmt.Sprintf(`location.hash = '#seq-%d'`, seq))
+		}
 		b.until(fmt.Sprintf(`(() => { const e = document.querySelector('.here'); if (!e) return false; const r = e.getBoundingClientRect();
 			return ['seq-%[1]d', 'ev-%[1]d'].includes(e.id) && r.bottom > 0 && r.top < innerHeight; })()`, seq), true)
 	}
@@ -101,11 +103,12 @@ func TestBrowserUse(t *testing.T) {
 	b.until(`document.activeElement.tagName`, "BODY")
 
 	// Keys go from turn to turn.
-	b.do(`document.querySelector('#fold').click(); scrollTo(0, 0); document.querySelector('#timeline > details.b > summary').focus()`)
+	b.do(`document.querySelector('#fold').click(); scrollTo(0, 0); document.querySelector('#timeline > details.turn > summary').focus()`)
 	first := b.do(`document.activeElement.parentElement.id`)
 	b.key("j")
 	b.key("j")
 	b.until(fmt.Sprintf(`document.activeElement.parentElement.id !== %q`, first), true)
+	b.until(`document.activeElement.parentElement.classList.contains('turn')`, true)
 	b.key("Enter")
 	b.until(`document.activeElement.parentElement.open`, true)
 	b.key("e")

@@ -208,22 +208,22 @@ func (b *browser) call(method string, params, result any) {
 
 // open goes to a page and returns how long that took, up to the second frame
 // behind its load event.
-func (b *browser) open(page string) time.Duration {
+func (b *browser) open(page string, fragment ...string) time.Duration {
 	b.t.Helper()
-	began := b.navigate(page)
+	began := b.navigate(page, fragment...)
 	b.do(`new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => r(0))))`)
 	return time.Since(began)
 }
 
 // navigate goes to a page and returns when it began to.
-func (b *browser) navigate(page string) (began time.Time) {
+func (b *browser) navigate(page string, fragment ...string) (began time.Time) {
 	b.t.Helper()
 	file := filepath.Join(b.t.TempDir(), "report.html")
 	if err := os.WriteFile(file, []byte(page), 0o600); err != nil {
 		b.t.Fatal(err)
 	}
 	began = time.Now()
-	b.call("Page.navigate", map[string]any{"url": "file://" + file}, nil)
+	b.call("Page.navigate", map[string]any{"url": "file://" + file + strings.Join(fragment, "")}, nil)
 	select {
 	case <-b.load:
 	case <-time.After(browserPatience):

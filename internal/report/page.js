@@ -220,7 +220,17 @@ function mark(e) {
   here?.classList.remove('here');
   here = e;
   e.classList.add('here');
+  reach(e, 10);
+}
+
+// What is on the way gets its true height when it comes into view: that may move
+// what is wanted out of it again.
+function reach(e, tries) {
   e.scrollIntoView({ block: 'center' });
+  requestAnimationFrame(() => {
+    const r = e.getBoundingClientRect();
+    if (tries > 0 && (r.bottom < 80 || r.top > innerHeight - 20)) reach(e, tries - 1);
+  });
 }
 
 async function go(seq, toEvent) {
@@ -317,7 +327,8 @@ $('#fold').addEventListener('click', () => { for (const { e } of blocks) if (e.t
 
 // Keys.
 function move(by) {
-  const list = blocks.filter(b => !b.e.hidden && b.e.tagName === 'DETAILS').map(b => b.e);
+  // What is between turns and not worth a line is passed over, unless it was found.
+  const list = blocks.filter(b => !b.e.hidden && b.e.tagName === 'DETAILS' && (hits || !b.e.classList.contains('slim'))).map(b => b.e);
   if (list.length === 0) return;
   const current = document.activeElement?.closest?.('#timeline > details.b');
   let i = list.indexOf(current);
