@@ -93,7 +93,7 @@ type verdict struct {
 	Pair *pairing
 	seedpath.Verdict
 	Known     bool
-	Opened    int64 // events of the opening type, as the manifest counts them; -1 if not by themselves
+	Opened    int64 // events of the opening type
 	Closed    int64
 	Unmatched []int64 // the newest of them
 	More      int     // that are not in Unmatched
@@ -110,24 +110,34 @@ const maxUnmatched = 20
 // names of the others.
 func (t *timeline) verdicts() (list []verdict, unused []string) {
 	for _, p := range t.pairs {
-		opened, known := t.info.Content.Types.Get(p.Open)
-		closed, known2 := t.info.Content.Types.Get(p.Close)
-		if known && known2 && opened.Count == 0 && closed.Count == 0 {
+		v := verdict{Pair: p, Opened: t.count(p.Open), Closed: t.count(p.Close), WithoutID: p.scan.WithoutID()}
+		if v.Opened == 0 && v.Closed == 0 {
 			unused = append(unused, p.Name)
 			continue
 		}
-		v := verdict{Pair: p, Opened: opened.Count, Closed: closed.Count, WithoutID: p.scan.WithoutID()}
-		t.judge(&v, known && known2)
+		t.judge(&v)
 		list = append(list, v)
 	}
 	return list, unused
 }
 
+// count is how many events of a type there are: the manifest knows, unless the
+// log has so many types that it counts some together.
+func (t *timeline) count(typ string) int64 {
+	if c, exact := t.info.Content.Types.Get(typ); exact {
+		return c.Count
+	}
+	if s := t.types[typ]; s != nil {
+		return s.Count
+	}
+	return 0
+}
+
 // judge derives a verdict from the manifest, if that tells, and from the events,
 // if all of them were read; and says on what it rests.
-func (t *timeline) judge(v *verdict, counted bool) {
+func (t *timeline) judge(v *verdict) {
 	said, byManifest := t.info.Judge(v.Pair.Open, v.Pair.Close)
-	byManifest = byManifest && v.Pair.ID == "" && counted
+	byManifest = byManifest && v.Pair.ID == ""
 	found := t.info.JudgeScan(v.Pair.scan)
 	switch {
 	case byManifest:

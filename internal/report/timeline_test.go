@@ -15,6 +15,7 @@ import (
 	"github.com/s3log/s3log/internal/fixtures"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
+	"github.com/s3log/s3log/segment"
 	"github.com/s3log/s3log/sessionfile"
 	"github.com/s3log/s3log/sessiongen"
 )
@@ -300,6 +301,23 @@ func TestVerdictsAreThoseOfCheck(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Types that a manifest counts together with others are judged by the events.
+func TestVerdictBeyondTheTypesOfAManifest(t *testing.T) {
+	var events []string
+	for i := range segment.MaxTypes {
+		events = append(events, fmt.Sprintf("type/%d", i))
+	}
+	w := newWorld(t, append(events, "compaction/start", "session/end-seed")...)
+	list, unused := w.timeline("log", Limits{}).verdicts()
+	if len(list) != 1 || len(unused) != len(seedpath.Pairs)-1 {
+		t.Fatalf("%+v, %q", list, unused)
+	}
+	v := list[0]
+	if v.Answer != seedpath.Stale || v.Open.Seq != segment.MaxTypes || !v.Known || !strings.Contains(v.Evidence, "the events (1 opening, 0 closing)") {
+		t.Errorf("%+v", v)
 	}
 }
 
