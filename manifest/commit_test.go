@@ -395,3 +395,12 @@ func TestPutSegment(t *testing.T) {
 		})
 	}
 }
+
+// What can be done about an upload that a store refuses is the store's to say.
+func TestUploadKeepsTheStoresHint(t *testing.T) {
+	err := uploadError("log", "segments/log/x", &objstore.Error{Op: "Put", Class: objstore.ErrRejected, Hint: "free some space"})
+	oe, ok := errors.AsType[*OpError](err)
+	if !ok || !strings.HasPrefix(oe.Hint, "free some space; nothing was committed") {
+		t.Errorf("%v, hint %q", err, oe.Hint)
+	}
+}

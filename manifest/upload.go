@@ -80,6 +80,9 @@ func sameSegment(ctx context.Context, st objstore.Store, id, key string, body []
 }
 
 func uploadError(id, key string, err error) error {
-	return &OpError{Op: "upload", Log: id, Key: key, Seq: -1, Err: err,
-		Hint: "nothing was committed; the object, if it arrived, is an orphan that no manifest names"}
+	hint := "nothing was committed; the object, if it arrived, is an orphan that no manifest names"
+	if se, ok := errors.AsType[*objstore.Error](err); ok && se.Hint != "" {
+		hint = se.Hint + "; " + hint // what can be done comes first
+	}
+	return &OpError{Op: "upload", Log: id, Key: key, Seq: -1, Err: err, Hint: hint}
 }
