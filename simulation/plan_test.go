@@ -105,7 +105,7 @@ type role struct {
 }
 
 // casting draws who takes part: at least one process that writes, and one to
-// four others.
+// six others.
 func casting(rng *rand.Rand, p *plan) []part {
 	count := map[string]int{}
 	var cast []part

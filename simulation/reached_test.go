@@ -41,5 +41,5 @@ var reached = []string{
 
 // reachedSeldom is what must come about in the first ten thousand.
 var reachedSeldom = []string{
-	"append: key conflict", "append: unsupported store", "object: unsettled", "voids of gc", "segment: not exist", "ended: void", "fork: unknown", "replay: unknown", "renew: fenced",
+	"append: key conflict", "object: unsettled", "voids of gc", "segment: not exist", "ended: void", "fork: unknown", "replay: unknown", "renew: fenced",
 }
