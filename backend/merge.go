@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -174,7 +173,8 @@ func fetchSegment(ctx context.Context, st objstore.Reader, c *segment.Codec, id 
 	if err != nil {
 		return nil, err
 	}
-	return openSegment(c, id, ref, bytes.NewReader(body))
+	r, err := segment.OpenBytes(c, body)
+	return checkSegment(r, id, ref, err)
 }
 
 // fetchObject reads the bytes of a segment, and checks that they are those that
@@ -196,6 +196,10 @@ func fetchObject(ctx context.Context, st objstore.Reader, id string, ref manifes
 // openSegment opens a segment and checks that it is the one that is meant.
 func openSegment(c *segment.Codec, id string, ref manifest.SegmentRef, src readerAt) (*segment.Reader, error) {
 	r, err := segment.Open(c, src, ref.Bytes)
+	return checkSegment(r, id, ref, err)
+}
+
+func checkSegment(r *segment.Reader, id string, ref manifest.SegmentRef, err error) (*segment.Reader, error) {
 	if err != nil {
 		return nil, segmentError("read", id, ref, err)
 	}

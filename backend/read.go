@@ -174,19 +174,20 @@ func finding(err error) error {
 // enough.
 func (r *Reader) walk(ctx context.Context, rec *manifest.Record, from, to int64, yield func(Event, error) bool) (next int64, stop bool, err error) {
 	next = from
-	emit := func(first int64, raw []byte) bool {
-		for line := range segment.Lines(raw) { // whole lines: they were counted when they were decoded
-			if first > next {
-				return false // a gap, which the end of walk reports
+	emit := func(c chunk) bool {
+		if c.first > next {
+			return false // a gap, which the end of walk reports
+		}
+		for i := int(next - c.first); i < len(c.ends) && next < to; i++ {
+			begin := 0
+			if i > 0 {
+				begin = c.ends[i-1] + 1
 			}
-			if first == next && first < to {
-				if !yield(Event{Log: rec.Log, Seq: first, Line: line}, nil) {
-					stop = true
-					return false
-				}
-				next = first + 1
+			if !yield(Event{Log: rec.Log, Seq: next, Line: c.raw[begin:c.ends[i]:c.ends[i]]}, nil) {
+				stop = true
+				return false
 			}
-			first++
+			next++
 		}
 		return next < to
 	}
@@ -201,7 +202,8 @@ func (r *Reader) walk(ctx context.Context, rec *manifest.Record, from, to int64,
 			return next, false, &OpError{Op: "read", Log: rec.Log, Key: manifest.Key(rec.Log), Seq: rec.TailFirst(), Err: err, Hint: hint(err)}
 		}
 		for _, f := range t.frames {
-			emit(f.first, f.raw)
+			ends, _ := segment.AppendLineEnds(nil, f.raw) // whole lines: they were counted
+			emit(chunk{first: f.first, raw: f.raw, ends: ends})
 		}
 	}
 	if next < to && !stop {
@@ -213,10 +215,11 @@ func (r *Reader) walk(ctx context.Context, rec *manifest.Record, from, to int64,
 	return next, stop, nil
 }
 
-// chunk is some decoded frames on their way to the consumer.
+// chunk is a decoded frame on its way to the consumer.
 type chunk struct {
 	first int64
 	raw   []byte
+	ends  []int // where in raw the LFs are
 	err   error
 }
 
@@ -226,7 +229,7 @@ const decodeAhead = 2
 // frames decodes the segments' frames that overlap [from, to) and hands them to
 // emit in order, until it returns false. Segments are fetched Prefetch at a time,
 // and decoded while the consumer works.
-func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int64, emit func(first int64, raw []byte) bool) error {
+func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int64, emit func(chunk) bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var need []manifest.SegmentRef
@@ -241,7 +244,7 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 	})
 	chunks := make(chan chunk, decodeAhead)
 	// Buffers go round: one is filled, decodeAhead wait, one is being consumed.
-	free := make(chan []byte, decodeAhead+2)
+	free := make(chan chunk, decodeAhead+2)
 	go func() {
 		defer close(chunks)
 		for i := range need {
@@ -259,11 +262,11 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 		if c.err != nil {
 			return c.err
 		}
-		if !emit(c.first, c.raw) {
+		if !emit(c) {
 			return nil
 		}
 		select {
-		case free <- c.raw[:0]:
+		case free <- c:
 		default:
 		}
 	}
@@ -280,20 +283,21 @@ func send(ctx context.Context, ch chan<- chunk, c chunk) bool {
 }
 
 // decode sends the frames of one segment that overlap [from, to).
-func decode(ctx context.Context, s *segment.Reader, id string, ref manifest.SegmentRef, from, to int64, chunks chan<- chunk, free <-chan []byte) bool {
+func decode(ctx context.Context, s *segment.Reader, id string, ref manifest.SegmentRef, from, to int64, chunks chan<- chunk, free <-chan chunk) bool {
 	frames := s.Index().Frames
 	for i := max(0, s.Find(max(from, ref.Name.First))); i < len(frames) && frames[i].First < to; i++ {
-		var buf []byte
+		var c chunk
 		select {
-		case buf = <-free:
+		case c = <-free:
 		default:
 		}
-		raw, err := s.AppendFrame(buf, i)
-		if err != nil {
+		c.first = frames[i].First
+		var err error
+		if c.raw, c.ends, err = s.FrameInto(c.raw, c.ends, i); err != nil {
 			send(ctx, chunks, chunk{err: segmentError("read", id, ref, err)})
 			return false
 		}
-		if !send(ctx, chunks, chunk{first: frames[i].First, raw: raw}) {
+		if !send(ctx, chunks, c) {
 			return false
 		}
 	}

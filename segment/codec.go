@@ -208,11 +208,12 @@ func (c *Codec) decode(dst, frame []byte, info frameInfo) ([]byte, error) {
 }
 
 // grow makes room for n bytes of content, and for what the decoder may write
-// beyond them before it is done.
+// beyond them before it is done. A buffer that was too small for a frame is made
+// larger than this one needs, as the next may be a little longer.
 func grow(dst []byte, n int) []byte {
 	const slack = 32
 	if n == 0 || cap(dst)-len(dst) >= n+slack {
 		return dst
 	}
-	return append(make([]byte, 0, len(dst)+n+slack), dst...)
+	return append(make([]byte, 0, max(len(dst)+n+slack, cap(dst)+cap(dst)/8)), dst...)
 }

@@ -25,22 +25,21 @@ func Lines(raw []byte) iter.Seq2[[]byte, error] {
 	}
 }
 
-// countLines counts the lines of raw as Lines would.
-func countLines(raw []byte) (count int64, err error) {
-	if n := len(raw); n > 0 && raw[0] != '\n' && raw[n-1] == '\n' && !bytes.Contains(raw, emptyLine) {
-		return int64(bytes.Count(raw, emptyLine[:1])), nil
-	}
-	for at := 0; at < len(raw); count++ {
+// AppendLineEnds appends to ends where in raw the LF of each line is, after the
+// checks of Lines: who has them need not look for the lines once more. On an error
+// ends is returned as it was.
+func AppendLineEnds(ends []int, raw []byte) ([]int, error) {
+	out := ends
+	for at := 0; at < len(raw); {
 		n, err := lineEnd(raw, at)
 		if err != nil {
-			return 0, err
+			return ends, corruptf("%w", err)
 		}
+		out = append(out, n)
 		at = n + 1
 	}
-	return count, nil
+	return out, nil
 }
-
-var emptyLine = []byte("\n\n")
 
 // lineEnd returns where the LF of the line is that begins at byte at.
 func lineEnd(raw []byte, at int) (int, error) {

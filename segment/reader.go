@@ -1,7 +1,6 @@
 package segment
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"iter"
@@ -23,7 +22,8 @@ type Reader struct {
 	src   io.ReaderAt
 	size  int64
 	index *Index
-	end   []byte // the last bytes of the segment, kept for the frames in them
+	end   []byte // the last bytes of the segment, or all, kept for the frames in them
+	ends  []int  // of the lines of a frame, kept to be used again
 }
 
 // Open reads the index of a segment of size bytes: by one ReadAt of its last 64
@@ -35,20 +35,38 @@ type Reader struct {
 // says that the object is shorter than size and is ErrCorrupt, too.
 func Open(c *Codec, src io.ReaderAt, size int64) (*Reader, error) {
 	if size < int64(minSegmentSize) {
-		return nil, corruptf("a segment of %d bytes, the smallest has %d", size, minSegmentSize)
+		return nil, tooSmall(size)
 	}
 	r := &Reader{codec: c, src: src, size: size}
 	var err error
-	if r.end, err = r.read(nil, max(0, size-openLength), size); err != nil {
+	if r.end, err = r.read(max(0, size-openLength), size); err != nil {
 		return nil, err
 	}
-	t, err := parseTrailer(r.end, size)
+	return r.open()
+}
+
+// OpenBytes is Open for a segment in memory. The reader refers to object.
+func OpenBytes(c *Codec, object []byte) (*Reader, error) {
+	if len(object) < minSegmentSize {
+		return nil, tooSmall(int64(len(object)))
+	}
+	r := &Reader{codec: c, size: int64(len(object)), end: object} // src is never needed
+	return r.open()
+}
+
+func tooSmall(size int64) error {
+	return corruptf("a segment of %d bytes, the smallest has %d", size, minSegmentSize)
+}
+
+// open reads the index.
+func (r *Reader) open() (*Reader, error) {
+	t, err := parseTrailer(r.end, r.size)
 	if err != nil {
 		return nil, err
 	}
 	length := int64(skippableSize+trailerSize) + t.indexLength
 	if missing := length - int64(len(r.end)); missing > 0 {
-		begin, err := r.read(nil, size-length, size-length+missing)
+		begin, err := r.read(r.size-length, r.size-length+missing)
 		if err != nil {
 			return nil, err
 		}
@@ -57,15 +75,10 @@ func Open(c *Codec, src io.ReaderAt, size int64) (*Reader, error) {
 	if r.index, err = parseSkippable(r.end[int64(len(r.end))-length:], t); err != nil {
 		return nil, err
 	}
-	if end := r.index.end(); end != size-length {
-		return nil, corruptf("the frames end at byte %d, the frame around the index begins at %d", end, size-length)
+	if end := r.index.end(); end != r.size-length {
+		return nil, corruptf("the frames end at byte %d, the frame around the index begins at %d", end, r.size-length)
 	}
 	return r, nil
-}
-
-// OpenBytes is Open for a segment in memory. The reader refers to object.
-func OpenBytes(c *Codec, object []byte) (*Reader, error) {
-	return Open(c, bytes.NewReader(object), int64(len(object)))
 }
 
 // Index returns the index. It must not be modified.
@@ -85,9 +98,18 @@ func (r *Reader) Find(seq int64) int {
 // ReadAt.
 func (r *Reader) Frame(i int) ([]byte, error) { return r.Frames(i, i+1) }
 
-// AppendFrame is Frame into a buffer of the caller's: it appends the lines to dst.
-// On an error dst is returned as it was.
-func (r *Reader) AppendFrame(dst []byte, i int) ([]byte, error) { return r.appendFrames(dst, i, i+1) }
+// FrameInto is Frame into buffers of the caller's, which it overwrites and replaces
+// where they are too small. lineEnds says where in raw the LF of each line is. On
+// an error they come back with nothing in them.
+func (r *Reader) FrameInto(buf []byte, ends []int, i int) (raw []byte, lineEnds []int, err error) {
+	r.ends = ends
+	raw, err = r.appendFrames(buf[:0], i, i+1)
+	if lineEnds = r.ends; err != nil {
+		lineEnds = lineEnds[:0]
+	}
+	r.ends = nil
+	return raw, lineEnds, err
+}
 
 // Frames returns the lines of the frames i up to but not including j, read by
 // one ReadAt. Nothing is returned unless all of them are intact; the error is
@@ -135,7 +157,7 @@ func (r *Reader) appendFrames(dst []byte, i, j int) ([]byte, error) {
 		return dst, nil
 	}
 	from, last := frames[0].Offset, frames[len(frames)-1]
-	data, err := r.read(r.end, from, last.Offset+last.Length)
+	data, err := r.read(from, last.Offset+last.Length)
 	if err != nil {
 		return dst, fmt.Errorf("frames %d to %d: %w", i, j-1, err)
 	}
@@ -157,7 +179,7 @@ func (r *Reader) appendFrames(dst []byte, i, j int) ([]byte, error) {
 	for n, f := range frames {
 		before := len(out)
 		if out, err = r.codec.decode(out, stored(f), infos[n]); err == nil {
-			err = f.checkLines(out[before:])
+			r.ends, err = f.lineEnds(r.ends, out[before:])
 		}
 		if err != nil {
 			return dst, f.damaged(i+n, err)
@@ -170,20 +192,20 @@ func (f Frame) damaged(i int, err error) error {
 	return corruptf("frame %d at byte %d, seq %d to %d: %w", i, f.Offset, f.First, f.First+f.Count-1, err)
 }
 
-// checkLines compares the content of the frame with what the index says.
-func (f Frame) checkLines(raw []byte) error {
-	n, err := countLines(raw)
-	if err == nil && n != f.Count {
+// lineEnds finds the ends of the lines, and compares their number with the index.
+func (f Frame) lineEnds(ends []int, raw []byte) ([]int, error) {
+	ends, err := AppendLineEnds(ends[:0], raw)
+	if n := int64(len(ends)); err == nil && n != f.Count {
 		err = fmt.Errorf("%d events, the index says %d", n, f.Count)
 	}
-	return err
+	return ends, err
 }
 
 // read returns the bytes from from up to but not including to. They are taken
-// from end, which are the last bytes of the segment, if they are all there.
-func (r *Reader) read(end []byte, from, to int64) ([]byte, error) {
-	if begin := r.size - int64(len(end)); from >= begin && len(end) > 0 {
-		return end[from-begin : to-begin], nil
+// from the last bytes of the segment that were read already, if they are all there.
+func (r *Reader) read(from, to int64) ([]byte, error) {
+	if begin := r.size - int64(len(r.end)); from >= begin && len(r.end) > 0 {
+		return r.end[from-begin : to-begin], nil
 	}
 	b := make([]byte, to-from)
 	n, err := r.src.ReadAt(b, from)

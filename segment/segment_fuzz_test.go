@@ -61,7 +61,8 @@ func FuzzOpenSegment(f *testing.F) {
 				intact = false
 				continue
 			}
-			n, err := countLines(b)
+			ends, err := AppendLineEnds(nil, b)
+			n := int64(len(ends))
 			if err != nil || n != frame.Count || int64(len(b)) != frame.RawLength {
 				t.Fatalf("frame %d: %d lines, %d bytes, %v", i, n, len(b), err)
 			}

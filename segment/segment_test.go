@@ -547,16 +547,22 @@ func TestLines(t *testing.T) {
 		if d := cmp.Diff(tt.want, got); d != "" {
 			t.Errorf("%q: %s", tt.raw, d)
 		}
-		n, countErr := countLines([]byte(tt.raw))
+		ends, endsErr := AppendLineEnds([]int{-1}, []byte(tt.raw))
 		if tt.says == "" {
-			if err != nil || countErr != nil || n != int64(len(tt.want)) {
-				t.Errorf("%q: %v, counted %d, %v", tt.raw, err, n, countErr)
+			if err != nil || endsErr != nil || len(ends) != 1+len(tt.want) {
+				t.Errorf("%q: %v, ends %v, %v", tt.raw, err, ends, endsErr)
+			}
+			for i, line := range tt.want {
+				if got := tt.raw[ends[i]+1 : ends[i+1]]; got != line {
+					t.Errorf("%q: line %d is %q by its ends", tt.raw, i, got)
+				}
 			}
 			continue
 		}
 		wantCorrupt(t, err, tt.says)
-		if countErr == nil || n != 0 {
-			t.Errorf("%q: counted %d, %v", tt.raw, n, countErr)
+		wantCorrupt(t, endsErr, tt.says)
+		if len(ends) != 1 {
+			t.Errorf("%q: ends %v beside an error", tt.raw, ends)
 		}
 	}
 	for range Lines([]byte("a\nb\n")) {
