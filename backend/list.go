@@ -153,62 +153,95 @@ func (r *Reader) manifests(ctx context.Context) iter.Seq2[objstore.Info, error] 
 	}
 }
 
+// looking asks about logs, several at a time, and has the answers in the order of
+// the questions.
+type looking struct {
+	r     *Reader
+	asked []chan result[*Entry] // what has not been taken yet
+}
+
+func (l *looking) ask(ctx context.Context, info objstore.Info) {
+	answer := make(chan result[*Entry], 1) // which nobody may want any more
+	go func() {
+		e, err := l.r.look(ctx, info)
+		answer <- result[*Entry]{e, err}
+	}()
+	l.asked = append(l.asked, answer)
+}
+
+func (l *looking) take(ctx context.Context) (*Entry, error) {
+	got := take(ctx, l.asked[0])
+	l.asked = l.asked[1:]
+	return got.value, got.err
+}
+
 func (r *Reader) listByName(ctx context.Context, opt ListOptions, yield func(Entry, error) bool) {
-	var page []objstore.Info
-	flush := func() bool {
-		for _, ch := range prefetch(ctx, page, headsAhead, r.look) {
-			got := take(ctx, ch)
-			if got.err != nil {
-				yield(Entry{}, opError("list", "", got.err))
-				return false
-			}
-			if opt.shows(got.value) && !yield(*got.value, nil) {
-				return false
-			}
-		}
-		page = page[:0]
-		return true
+	l := looking{r: r}
+	ahead := headsAhead
+	if opt.Limit > 0 {
+		ahead = min(ahead, opt.Limit)
 	}
-	for info, err := range r.manifests(ctx) {
+	listed := func() bool {
+		e, err := l.take(ctx)
 		if err != nil {
-			if flush() {
-				yield(Entry{}, opError("list", "", err))
-			}
-			return
+			yield(Entry{}, opError("list", "", err))
+			return false
 		}
-		if page = append(page, info); len(page) == 4*headsAhead && !flush() {
+		return !opt.shows(e) || yield(*e, nil)
+	}
+	var failed error
+	for info, err := range r.manifests(ctx) {
+		if failed = err; err != nil {
+			break
+		}
+		if l.ask(ctx, info); len(l.asked) == ahead && !listed() {
 			return
 		}
 	}
-	flush()
+	for len(l.asked) > 0 {
+		if !listed() {
+			return
+		}
+	}
+	if failed != nil {
+		yield(Entry{}, opError("list", "", failed))
+	}
 }
 
 // listNewest walks the manifests, newest modification first, and yields an entry
-// as soon as none that is still to come can be before it.
+// as soon as none that is still to come can be before it. It asks about no more
+// logs ahead than are still to be listed.
 func (r *Reader) listNewest(ctx context.Context, all []objstore.Info, opt ListOptions, yield func(Entry, error) bool) {
 	waiting := &entryHeap{by: opt.By}
-	for len(all) > 0 || waiting.Len() > 0 {
-		if waiting.Len() > 0 && (len(all) == 0 || waiting.key(0) >= all[0].Modified.Unix()) {
+	left := math.MaxInt
+	if opt.Limit > 0 {
+		left = opt.Limit
+	}
+	l := looking{r: r}
+	for asked := 0; ; {
+		coming := all[asked-len(l.asked):]
+		if waiting.Len() > 0 && (len(coming) == 0 || waiting.key(0) >= coming[0].Modified.Unix()) {
 			if !yield(*heap.Pop(waiting).(*Entry), nil) {
 				return
 			}
+			left--
 			continue
 		}
-		n := min(headsAhead, len(all))
-		if opt.Limit > 0 {
-			n = min(n, max(1, opt.Limit))
+		if len(coming) == 0 {
+			return
 		}
-		for _, ch := range prefetch(ctx, all[:n], n, r.look) {
-			got := take(ctx, ch)
-			if got.err != nil {
-				yield(Entry{}, opError("list", "", got.err))
-				return
-			}
-			if opt.shows(got.value) {
-				heap.Push(waiting, got.value)
-			}
+		for asked < len(all) && (len(l.asked) == 0 || len(l.asked) < headsAhead && len(l.asked)+waiting.Len() < left) {
+			l.ask(ctx, all[asked])
+			asked++
 		}
-		all = all[n:]
+		e, err := l.take(ctx)
+		if err != nil {
+			yield(Entry{}, opError("list", "", err))
+			return
+		}
+		if opt.shows(e) {
+			heap.Push(waiting, e)
+		}
 	}
 }
 
