@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -121,6 +122,10 @@ type copying struct {
 
 func (c *copying) run(ctx context.Context) error {
 	base, err := c.b.load(ctx, c.id)
+	if errors.Is(err, ErrCorrupt) {
+		return &OpError{Op: "copy", Log: c.id, Key: manifest.Key(c.id), Seq: -1, Err: atDestination(err),
+			Hint: "move the damaged manifest out of the destination (it may hold events that nothing else has), run no gc there, and copy again"}
+	}
 	if err != nil && !errors.Is(err, ErrNotFound) {
 		return atDestination(err)
 	}
@@ -136,7 +141,7 @@ func (c *copying) run(ctx context.Context) error {
 			Hint: "copy it again: nothing is sent twice"}
 	}
 	if errors.Is(err, ErrDeleted) && c.ofCommit(err) {
-		return c.refused(err)
+		return c.refused(err, nil)
 	}
 	if err != nil {
 		return err
@@ -185,7 +190,7 @@ func (c *copying) step(ctx context.Context, base manifest.Head) (*manifest.Propo
 		c.head = head
 		c.plan, err = manifest.PlanCopy(head.Record, base.Record, c.w, c.b.now())
 		if err != nil {
-			return nil, c.refused(err)
+			return nil, c.refused(err, base.Record)
 		}
 		if c.plan.Same && !c.opt.Verify {
 			return nil, nil
@@ -213,12 +218,24 @@ func (c *copying) step(ctx context.Context, base manifest.Head) (*manifest.Propo
 	}
 }
 
-// refused says what can be done about a destination that cannot be copied to.
-func (c *copying) refused(err error) error {
+const compareHint = "`s3logctl diff LOG LOG --parent-store OTHER` shows what each has"
+
+// rebuilt reports whether a log, or nil, was once made again from its segments.
+func rebuilt(rec *manifest.Record) bool {
+	return rec != nil && slices.ContainsFunc(rec.Generations, func(t manifest.Takeover) bool { return t.Kind == manifest.KindRebuild })
+}
+
+// refused says what can be done about a destination that cannot be copied to, where
+// base is, or nil.
+func (c *copying) refused(err error, base *manifest.Record) error {
 	hint := ""
 	switch {
 	case errors.Is(err, ErrDiverged):
-		hint = "nothing was changed there. Keep both: copy the log under another id (`s3logctl cp LOG NEWID`), or the other way round if that is the one to go on with; `s3logctl info` shows who owned them"
+		hint = "nothing was changed there. Keep both: copy the log under another id (`s3logctl cp LOG NEWID`), or the other way round if that is the one to go on with; " + compareHint
+		if rebuilt(c.head.Record) || rebuilt(base) {
+			hint = "nothing was changed there: one of the two was rebuilt, and may lack the newest events of the other; " + compareHint +
+				". Keep both: copy one under another id (`s3logctl cp LOG NEWID`). Or give one up: move its manifest, the object named here, out of its store, run no gc there, and copy the other one to it"
+		}
 	case errors.Is(err, ErrExists):
 		hint = "copy the log under another id (`s3logctl cp LOG NEWID`), or to another store"
 	case errors.Is(err, ErrDeleted):
@@ -297,7 +314,7 @@ func (c *copying) bring(ctx context.Context) error {
 		}
 	}
 	if !grown.Leads(rec.Content.Tree) {
-		return c.refused(fmt.Errorf("%w: its %d events are not the first ones of the source, or the source is damaged (`s3logctl verify`)", ErrDiverged, from))
+		return c.refused(fmt.Errorf("%w: its %s cannot be those that the source begins with, or the source is damaged (`s3logctl verify`)", ErrDiverged, words.Count(from, "event")), c.plan.Base())
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"strconv"
 
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -195,9 +196,9 @@ func (d *comparison) fork(below int64) *segment.Hash {
 	for _, r := range []*manifest.Record{p, c} {
 		switch {
 		case r.Next < from.UpTo:
-			d.out.Doubt = fmt.Sprintf("log %s has %d events, %d were inherited", strconv.QuoteToASCII(r.Log), r.Next, from.UpTo)
+			d.out.Doubt = fmt.Sprintf("log %s has %s, and had %d when it was forked", strconv.QuoteToASCII(r.Log), words.Count(r.Next, "event"), from.UpTo)
 		case r.Next == from.UpTo && r.Content.Tree.Root != from.Root:
-			d.out.Doubt = fmt.Sprintf("log %s has root %s at %d events, the origin says %s", strconv.QuoteToASCII(r.Log), r.Content.Tree.Root, from.UpTo, from.Root)
+			d.out.Doubt = fmt.Sprintf("log %s has root %s at %s, the origin says %s", strconv.QuoteToASCII(r.Log), r.Content.Tree.Root, words.Count(from.UpTo, "event"), from.Root)
 		}
 	}
 	if d.out.Doubt == "" && below >= 0 && below <= from.UpTo {

@@ -229,7 +229,7 @@ func TestDiffDoubtsAnOrigin(t *testing.T) {
 		}, "another log of this id", -1, 2},
 		"shorter": {func(t *testing.T, _ *backend.Backend, mem *memstore.Store) {
 			forgeManifest(t, mem, "child", func(r *manifest.Record) { r.Origin.Parent.UpTo, r.Origin.Inherited = 6, 6 })
-		}, `log "log" has 5 events, 6 were inherited`, 6, 4},
+		}, `log "log" has 5 events, and had 6 when it was forked`, 6, 4},
 		"another root": {func(t *testing.T, _ *backend.Backend, mem *memstore.Store) {
 			forgeManifest(t, mem, "child", func(r *manifest.Record) { r.Origin.Parent.UpTo = 5; r.Origin.Inherited = 5 })
 		}, `log "log" has root`, 5, 4},

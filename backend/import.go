@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -110,7 +111,7 @@ func (im *importer) run(ctx context.Context, events iter.Seq2[[]byte, error]) (R
 			return Receipt{}, fmt.Errorf("%w: there are no events to import", ErrInvalidEvent)
 		}
 		if im.seq < im.have.Next {
-			return Receipt{}, fmt.Errorf("%w: it has %d events, the session only %d", ErrExists, im.have.Next, im.seq)
+			return Receipt{}, fmt.Errorf("%w: it has %s, the session only %d", ErrExists, words.Count(im.have.Next, "event"), im.seq)
 		}
 		r := Receipt{Log: im.id, First: im.seq, Duplicate: true}
 		r.place(im.have)

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -282,7 +283,7 @@ func (r *rebuilder) describe(s *salvage, found *salvaged) {
 	if gap.Segments > 0 {
 		gap.From = rep.Next
 		rep.Gap = &gap
-		lost("seqs %d to %d are missing or damaged, and so %s up to seq %d behind them cannot be named", gap.From, gap.To-1, countText(gap.Segments, "segment"), gap.Next-1)
+		lost("seqs %d to %d are missing or damaged, and so %s up to seq %d behind them cannot be named", gap.From, gap.To-1, words.Count(gap.Segments, "segment"), gap.Next-1)
 	}
 	lost("whatever was in the manifest itself: the newest events, after seq %d", rep.Next-1)
 	if rep.Found == RebuildDamaged {
@@ -290,13 +291,6 @@ func (r *rebuilder) describe(s *salvage, found *salvaged) {
 	}
 	lost("the receipts of keyed appends: repeating one appends its events again")
 	lost("the history of owners and lifecycles, members of later versions, and which segments were replaced")
-}
-
-func countText(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // commit writes the manifest in the place of what was found.

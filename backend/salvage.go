@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -94,9 +95,9 @@ func (s *salvage) reasons() string {
 		}
 	}
 	if len(s.candidates) > 0 && s.candidates[0].name.First > 0 {
-		return fmt.Sprintf("of the %s that are there, none has the first events", countText(len(s.candidates), "segment"))
+		return fmt.Sprintf("of the %s that are there, none has the first events", words.Count(len(s.candidates), "segment"))
 	}
-	return fmt.Sprintf("of the %s that are there, none says that it is this log's, with intact events from the first one on", countText(len(s.candidates), "segment"))
+	return fmt.Sprintf("of the %s that are there, none says that it is this log's, with intact events from the first one on", words.Count(len(s.candidates), "segment"))
 }
 
 // indexes reads the index of every segment.

@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -309,7 +310,7 @@ func (v *verifier) points() {
 		if root == s.Root {
 			v.checked("the log extends %s", s)
 		} else {
-			v.find("since", key, size-1, "the root at %d events is %s, %s was noted: this log does not extend that one", size, root, s.Root)
+			v.find("since", key, size-1, "the root at %s is %s, %s was noted: this log does not extend that one", words.Count(size, "event"), root, s.Root)
 		}
 	}
 	if atFork && root != o.Parent.Root {
@@ -336,10 +337,10 @@ func (v *verifier) tail() {
 func (v *verifier) whole() {
 	v.rep.Size = v.rec.Next
 	key := manifest.Key(v.rec.Log)
-	v.checked("%d events, in segments (%d) and the tail: hashes, frames, checksums, indexes, envelopes, continuity", v.rep.Events, v.rep.Segments)
+	v.checked("%s, in %s and the tail: hashes, frames, checksums, indexes, envelopes, continuity", words.Count(v.rep.Events, "event"), words.Count(v.rep.Segments, "segment"))
 	if s := v.opt.Since; s != nil && !v.since {
 		if s.Size > v.rec.Next {
-			v.find("since", key, -1, "the log has %d events, %d were noted", v.rec.Next, s.Size)
+			v.find("since", key, -1, "the log has %s, and %d when it was noted", words.Count(v.rec.Next, "event"), s.Size)
 		} else {
 			v.checked("not whether the log extends %s, since events are missing or damaged", s)
 		}
@@ -381,7 +382,7 @@ func (v *verifier) parent(ctx context.Context) {
 	}
 	if err == nil && head.Record.Next < upTo {
 		v.rep.Parent = ParentDiffers
-		v.find("parent", key, -1, "the parent has %d events, %d were inherited", head.Record.Next, upTo)
+		v.find("parent", key, -1, "the parent has %s, and had %d when it was forked", words.Count(head.Record.Next, "event"), upTo)
 		return
 	}
 	var root segment.Hash
@@ -394,10 +395,10 @@ func (v *verifier) parent(ctx context.Context) {
 		v.checked("not the events of the parent %s, which cannot be read: %v", name, err)
 	case root != o.Parent.Root:
 		v.rep.Parent = ParentDiffers
-		v.find("parent", key, upTo-1, "the parent's root at %d events is %s, the fork's origin says %s", upTo, root, o.Parent.Root)
+		v.find("parent", key, upTo-1, "the parent's root at %s is %s, the fork's origin says %s", words.Count(upTo, "event"), root, o.Parent.Root)
 	default:
 		v.rep.Parent = ParentAgrees
-		v.checked("the parent %s has at %d events the root that the fork's origin says", name, upTo)
+		v.checked("the parent %s has at %s the root that the fork's origin says", name, words.Count(upTo, "event"))
 	}
 }
 

@@ -47,7 +47,7 @@ func TestVerifySince(t *testing.T) {
 		if i > 1 {
 			written(t, short, "log", nil, events[:i-1])
 			rep, err = short.Verify(t.Context(), "log", backend.VerifyOptions{Since: &points[i]})
-			if err != nil || rep.OK() || rep.Findings[0].Kind != "since" || !strings.Contains(rep.Findings[0].Detail, "were noted") {
+			if err != nil || rep.OK() || rep.Findings[0].Kind != "since" || !strings.Contains(rep.Findings[0].Detail, "noted") {
 				t.Errorf("%s: %+v, %v", p, rep, err)
 			}
 		}

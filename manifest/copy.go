@@ -7,6 +7,7 @@ import (
 
 	"github.com/transparency-dev/merkle/compact"
 
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/segment"
 )
 
@@ -86,7 +87,7 @@ func (p *CopyPlan) onto() error {
 		return err
 	}
 	if base.Next == src.Next && base.Content.Tree.Root != src.Content.Tree.Root {
-		return fmt.Errorf("%w: its %d events have root %s, the source's %s", ErrDiverged, base.Next, base.Content.Tree.Root, src.Content.Tree.Root)
+		return fmt.Errorf("%w: its root at %s is %s, the source's %s", ErrDiverged, words.Count(base.Next, "event"), base.Content.Tree.Root, src.Content.Tree.Root)
 	}
 	p.Same = base.Revision >= src.Revision && base.Next == src.Next && base.Generation() == src.Generation()
 	p.exact = p.exact && src.Revision > base.Revision
@@ -105,8 +106,8 @@ func (p *CopyPlan) takeovers() error {
 		}
 	}
 	if base.Next > src.Next || base.Generation() > src.Generation() {
-		return fmt.Errorf("%w: it is ahead, with %d events in generation %d; the source has %d in %d",
-			ErrDiverged, base.Next, base.Generation(), src.Next, src.Generation())
+		return fmt.Errorf("%w: it is ahead, with %s in generation %d; the source has %d in %d",
+			ErrDiverged, words.Count(base.Next, "event"), base.Generation(), src.Next, src.Generation())
 	}
 	if oldest := src.Generations[0].Generation; base.Generation() == oldest-1 {
 		// The source has forgotten the base's generation. Whoever owned that without

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/segment"
 )
 
@@ -179,5 +180,5 @@ func existing(r *Record) error {
 	if r.State == StateDeleted {
 		return ErrDeleted
 	}
-	return fmt.Errorf("%w: %d events, owner %s", ErrExists, r.Next, r.Owner.Writer)
+	return fmt.Errorf("%w: %s, owner %s", ErrExists, words.Count(r.Next, "event"), r.Owner.Writer)
 }

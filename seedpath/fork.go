@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -18,7 +19,7 @@ func Cut(parent *manifest.Record, at *int64, clip bool) (upTo int64, err error) 
 	case at != nil && clip:
 		return 0, errors.New("a fork is cut at a seq or clipped, not both")
 	case at != nil && (*at < 0 || *at >= parent.Next):
-		return 0, fmt.Errorf("%w: no seq %d in the parent, which has %d events", segment.ErrSeqMismatch, *at, parent.Next)
+		return 0, fmt.Errorf("%w: no seq %d in the parent, which has %s", segment.ErrSeqMismatch, *at, words.Count(parent.Next, "event"))
 	case at != nil:
 		return *at + 1, nil
 	case !clip:

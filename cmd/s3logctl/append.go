@@ -22,6 +22,7 @@ type appendFlags struct {
 	takeOver   bool
 	stream     bool
 	lease      time.Duration
+	progress   bool
 }
 
 func newAppendCommand(g *globals) *cobra.Command {
@@ -39,12 +40,15 @@ minute, nothing is appended unless --take-over is given.
 
 With --stream, lines are appended as they arrive, under one ownership, as many
 in one commit as have arrived by then; the log is released at the end of the
-input, or at SIGINT or SIGTERM. With --lease others are also refused while the
-input is quiet, until so much time has passed since the newest commit. Of a line that is refused, the lines before it
-are in the log and the lines after it are not.`,
+input, or at SIGINT or SIGTERM. With --output json every commit is told as soon
+as it is durable, and with --progress in words on stderr. With --lease others are
+also refused while the input is quiet, until so much time has passed since the
+newest commit. Of a line that is refused, the lines before it are in the log and
+the lines after it are not.`,
 		Example: `  echo '{"type":"note","data":{"text":"hello"}}' | s3logctl append notes --create
   s3logctl append notes events.jsonl --key job-17 --expect-next 1
-  tail -f events.jsonl | s3logctl append notes --stream`,
+  tail -f events.jsonl | s3logctl append notes --stream
+  agent | s3logctl append notes --stream --output json | jq '.commit.next'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := minArgs(1, "a log id, then files")(cmd, args); err != nil {
 				return err
@@ -72,6 +76,7 @@ are in the log and the lines after it are not.`,
 	fs.Int64Var(&expectNext, "expect-next", 0, "append only if the log continues at this `SEQ`")
 	fs.BoolVar(&f.takeOver, "take-over", false, takeOverHelp)
 	fs.BoolVar(&f.stream, "stream", false, "append lines as they arrive")
+	fs.BoolVar(&f.progress, "progress", false, "with --stream: say on stderr what each commit has appended")
 	fs.DurationVar(&f.lease, "lease", 0, "with --stream: hold the log for this `TIME` after each commit (at least 15s)")
 	return cmd
 }
@@ -84,6 +89,8 @@ func (f *appendFlags) check(files []string) error {
 		return usagef("--expect-next %d: seqs begin at 0", *f.expectNext)
 	case f.stream && (f.key != "" || f.expectNext != nil):
 		return usagef("--key and --expect-next are about one append, and --stream makes many")
+	case f.progress && !f.stream:
+		return usagef("--progress goes with --stream: any other append is one commit, and prints its receipt")
 	case f.lease != 0 && !f.stream:
 		return usagef("--lease goes with --stream: any other append lets the log go at once")
 	case f.lease != 0 && f.lease < manifest.MinLease:

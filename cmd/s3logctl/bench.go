@@ -16,6 +16,7 @@ import (
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/delaystore"
 	"github.com/s3log/s3log/internal/bench"
+	"github.com/s3log/s3log/internal/words"
 )
 
 // benchFlags are the flags of bench.
@@ -65,7 +66,7 @@ times are those of this machine and this moment; the ratios are what to look at.
 				args = nil
 			}
 			if len(args) > 0 {
-				return usagef("%s takes no arguments, not %d arguments", cmd.CommandPath(), len(args))
+				return usagef("%s takes no arguments, not %s", verbName(cmd), words.Count(len(args), "argument"))
 			}
 			return nil
 		},

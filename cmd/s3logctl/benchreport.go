@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/s3log/s3log/internal/bench"
+	"github.com/s3log/s3log/internal/words"
 )
 
 // benched is the result of a scenario in JSON.
@@ -82,7 +83,7 @@ func (o benched) text(w io.Writer, r bench.Result, opt bench.Options) {
 	}
 	if r.Commits > 0 {
 		fmt.Fprintf(w, "  ratio of the time between two commits to the PUT: %.2f; %s, %.0f events each\n",
-			o.Ratio, counted(r.Commits, "commit"), float64(r.Events)/float64(r.Commits))
+			o.Ratio, words.Count(r.Commits, "commit"), float64(r.Events)/float64(r.Commits))
 	} else {
 		fmt.Fprintf(w, "  ratio of the medians: %.2f\n", o.Ratio)
 	}
@@ -112,7 +113,7 @@ func (o benched) how(r bench.Result, opt bench.Options) string {
 	case bench.Load, bench.Verdict, bench.Fork:
 		return fmt.Sprintf(": a log of %s", events(opt.Events))
 	case bench.List:
-		return fmt.Sprintf(": the newest of %s", counted(int64(opt.Logs), "log"))
+		return fmt.Sprintf(": the newest of %s", words.Count(opt.Logs, "log"))
 	}
 	return ""
 }
@@ -157,5 +158,5 @@ func (e benchEnd) text(w io.Writer) {
 		fmt.Fprintf(w, "; each scenario's store is kept below %s.\n", e.Namespace)
 		return
 	}
-	fmt.Fprintf(w, "; %s removed, nothing is left.\n", counted(int64(e.Removed), "object"))
+	fmt.Fprintf(w, "; %s removed, nothing is left.\n", words.Count(e.Removed, "object"))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/seedpath"
 )
 
@@ -304,7 +305,7 @@ func evidenceWords(c backend.Check, j checked) string {
 	if s == nil {
 		return text + ", the manifest alone"
 	}
-	cost := fmt.Sprintf("%s, read by %s of %s", events(s.Events), counted(s.Requests, "request"), bytesText(s.Bytes))
+	cost := fmt.Sprintf("%s, read by %s of %s", events(s.Events), words.Count(s.Requests, "request"), bytesText(s.Bytes))
 	if s.Verified {
 		return text + ", which agrees with " + cost
 	}

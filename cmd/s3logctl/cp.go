@@ -14,6 +14,7 @@ import (
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/segment"
 )
 
@@ -53,7 +54,7 @@ owners of the old one. (A fork begins with a boundary, and may end earlier.)`,
   s3logctl cp demo demo-2`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
-				return usagef("%s takes a log id, and perhaps a new one, not %d arguments", cmd.CommandPath(), len(args))
+				return usagef("%s takes a log id, and perhaps a new one, not %s", verbName(cmd), words.Count(len(args), "argument"))
 			}
 			return cmp.Or(checkLog(args[0]), checkLog(args[len(args)-1]))
 		},
@@ -230,7 +231,7 @@ func (c copied) show(g *globals, rep *backend.Report) error {
 func (c copied) text(w io.Writer) {
 	sent := ""
 	if c.Segments != nil && *c.Segments > 0 {
-		sent = counted(int64(*c.Segments), "segment") + " and "
+		sent = words.Count(*c.Segments, "segment") + " and "
 	}
 	switch {
 	case c.From != nil && c.Duplicate:
@@ -239,11 +240,11 @@ func (c copied) text(w io.Writer) {
 		fmt.Fprintf(w, "%s: copied from %s, %s (revision %d)\n", quote(c.Log), quote(*c.From), events(c.Events), c.Revision)
 	case c.DryRun && !c.Duplicate:
 		if sent != "" {
-			sent = fmt.Sprintf("%s (%s) and ", counted(int64(*c.Segments), "segment"), bytesText(c.Bytes))
+			sent = fmt.Sprintf("%s (%s) and ", words.Count(*c.Segments, "segment"), bytesText(c.Bytes))
 		}
 		fmt.Fprintf(w, "%s: would be copied: %sthe manifest, %s\n", quote(c.Log), sent, events(c.Events))
 	case c.Copied && c.Duplicate:
-		fmt.Fprintf(w, "%s: %s sent again that was missing, %s; %s (revision %d)\n", quote(c.Log), counted(int64(*c.Segments), "segment"), bytesText(c.Bytes), events(c.Events), c.Revision)
+		fmt.Fprintf(w, "%s: %s sent again that was missing, %s; %s (revision %d)\n", quote(c.Log), words.Count(*c.Segments, "segment"), bytesText(c.Bytes), events(c.Events), c.Revision)
 	case c.Duplicate:
 		fmt.Fprintf(w, "%s: nothing to copy: it is there with %s (revision %d)\n", quote(c.Log), events(c.Events), c.Revision)
 	default:

@@ -24,7 +24,7 @@ marked as void; where the log has moved on, nothing is written.`,
 				return err
 			}
 			if _, err := manifest.ParseToken(args[0]); err != nil {
-				return withHint(usageError{err}, "pass the token exactly as it was printed")
+				return withHint(usagef("%s is not the token of an unknown outcome", quote(shortened(args[0]))), tokenHint)
 			}
 			return nil
 		},
@@ -33,6 +33,20 @@ marked as void; where the log has moved on, nothing is written.`,
 			return runDecide(cmd.Context(), g, args[0])
 		},
 	}
+}
+
+const tokenHint = "a command that ends with exit code 9 prints its token on the line `token: …` of stderr (with --output json as the member `token`): " +
+	"some hundred letters that begin with eyJ; give all of them, as they were printed"
+
+// shortened is the beginning of an argument that may be of any length.
+func shortened(text string) string {
+	const most = 40
+	for i := range text {
+		if i >= most {
+			return text[:i] + "…"
+		}
+	}
+	return text
 }
 
 // decided is a decision in JSON.

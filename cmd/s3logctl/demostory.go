@@ -7,6 +7,8 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+
+	"github.com/s3log/s3log/internal/words"
 )
 
 // What the agent of the demo appends, in three commits.
@@ -89,7 +91,7 @@ func (d *demo) writeAndDie(ctx context.Context) error {
 	err = d.show(scene{
 		Title:   "An agent writes a session: one process, which owns the log. Its last event says that it has begun to compact its context.",
 		Command: append([]string{"s3logctl"}, args...),
-		Output:  []string{fmt.Sprintf("%s in the log, by %s of 1 PUT each", events(count), counted(commits, "commit"))},
+		Output:  []string{fmt.Sprintf("%s in the log, by %s of 1 PUT each", events(count), words.Count(commits, "commit"))},
 	})
 	if err != nil {
 		return err

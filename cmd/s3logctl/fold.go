@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 )
 
 type foldFlags struct {
@@ -35,7 +36,7 @@ is to be gained, nothing is done either.`,
 			case f.all && len(args) > 0:
 				return usagef("--all is every log of the store: name none")
 			case !f.all && len(args) == 0:
-				return withHint(usagef("%s takes log ids", cmd.CommandPath()), "--all is every log of the store")
+				return withHint(usagef("%s takes log ids", verbName(cmd)), "--all is every log of the store")
 			}
 			for _, id := range args {
 				if err := checkLog(id); err != nil {
@@ -167,7 +168,7 @@ func (f folded) text(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s; before, %s\n", quote(f.Log), f.After, f.Before)
 	}
 	for _, s := range f.Steps {
-		what := counted(int64(len(s.Segments)), "segment")
+		what := words.Count(len(s.Segments), "segment")
 		switch {
 		case s.Tail && len(s.Segments) == 0:
 			what = "the tail"
@@ -181,7 +182,7 @@ func (f folded) text(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	if f.Conflicts > 0 {
-		fmt.Fprintf(w, "  others came first %s\n", counted(int64(f.Conflicts), "time"))
+		fmt.Fprintf(w, "  others came first %s\n", words.Count(f.Conflicts, "time"))
 	}
 	if f.Dropped > 0 {
 		fmt.Fprintf(w, "  %s written in vain are left for gc\n", bytesText(f.Dropped))
@@ -197,7 +198,7 @@ func span(first, last int64) string {
 }
 
 func (s foldedSize) String() string {
-	text := fmt.Sprintf("%s in %s", bytesText(s.Bytes), counted(int64(s.Segments), "segment"))
+	text := fmt.Sprintf("%s in %s", bytesText(s.Bytes), words.Count(s.Segments, "segment"))
 	if s.Tail > 0 {
 		text += fmt.Sprintf(" and a tail of %s", events(s.Tail))
 	}

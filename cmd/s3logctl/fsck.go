@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 )
 
@@ -252,7 +253,7 @@ func fsckError(l *backend.FsckLog) error {
 			hint = "`s3logctl fsck --rebuild` says what can be made of its segments; run no gc before that"
 		}
 		return &backend.OpError{Op: "fsck", Log: l.Log, Key: worst.Key, Seq: worst.Seq, Hint: hint,
-			Err: fmt.Errorf("%w: %s, the worst: %s", cause, counted(n, "finding"), worst.Detail)}
+			Err: fmt.Errorf("%w: %s, the worst: %s", cause, words.Count(n, "finding"), worst.Detail)}
 	case l.Err != nil:
 		return l.Err
 	case l.Verified != nil && !l.Verified.OK():
@@ -278,7 +279,7 @@ func (c examined) text(w io.Writer) {
 	if l.Err == nil {
 		switch l.State {
 		case manifest.StateOpen:
-			fmt.Fprintf(w, ", %s, %s of %s, revision %d", events(l.Next), counted(int64(l.Segments), "segment"), bytesText(l.Bytes), l.Revision)
+			fmt.Fprintf(w, ", %s, %s of %s, revision %d", events(l.Next), words.Count(l.Segments, "segment"), bytesText(l.Bytes), l.Revision)
 		case "":
 		default:
 			fmt.Fprintf(w, ", %s", l.State)
@@ -307,18 +308,18 @@ func unnamedText(w io.Writer, indent string, o unnamed) {
 	if o.Oldest > 0 {
 		oldest = ", the oldest written " + ageText(time.Since(time.UnixMilli(o.Oldest))) + " ago"
 	}
-	fmt.Fprintf(w, "%s%s: %s %s (%s%s)\n", indent, what, counted(int64(o.Objects), "object"), fateText[manifest.Fate(o.Fate)], bytesText(o.Bytes), oldest)
+	fmt.Fprintf(w, "%s%s: %s %s (%s%s)\n", indent, what, words.Count(o.Objects, "object"), fateText[manifest.Fate(o.Fate)], bytesText(o.Bytes), oldest)
 }
 
 func (s summary) text(w io.Writer) {
-	fmt.Fprintf(w, "%s checked: %d ok", counted(int64(s.Logs), "log"), s.OK)
+	fmt.Fprintf(w, "%s checked: %d ok", words.Count(s.Logs, "log"), s.OK)
 	if s.Damaged > 0 {
 		fmt.Fprintf(w, ", %d NOT OK", s.Damaged)
 	}
 	if s.Failed > 0 {
 		fmt.Fprintf(w, ", %d could not be looked at", s.Failed)
 	}
-	fmt.Fprintf(w, "; %s of %s\n", counted(int64(s.Segments), "segment"), bytesText(s.Bytes))
+	fmt.Fprintf(w, "; %s of %s\n", words.Count(s.Segments, "segment"), bytesText(s.Bytes))
 	for _, o := range s.Unnamed {
 		unnamedText(w, "", o)
 	}

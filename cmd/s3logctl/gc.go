@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 )
 
@@ -190,7 +191,7 @@ func (c *collection) report(l *backend.GCLog) {
 	c.g.complain(l.Err)
 	if worst != nil {
 		c.g.complain(&backend.OpError{Op: "gc", Log: l.Log, Key: worst.Key, Seq: -1,
-			Err:  fmt.Errorf("%s could not be removed, the first one because of: %w", counted(failed, "object"), worst.Err),
+			Err:  fmt.Errorf("%s could not be removed, the first one because of: %w", words.Count(failed, "object"), worst.Err),
 			Hint: "nothing depends on it: the next collection tries again"})
 	}
 	for _, f := range l.Findings {
@@ -228,7 +229,7 @@ func gcText(w io.Writer, l *backend.GCLog, dryRun bool) {
 	if dryRun {
 		verb = "to be removed"
 	}
-	fmt.Fprintf(w, "%s: %s %s, %s", name, counted(int64(n), "object"), verb, bytesText(size))
+	fmt.Fprintf(w, "%s: %s %s, %s", name, words.Count(n, "object"), verb, bytesText(size))
 	switch {
 	case l.Void:
 		fmt.Fprint(w, ", behind a void that marks the id")
@@ -236,7 +237,7 @@ func gcText(w io.Writer, l *backend.GCLog, dryRun bool) {
 		fmt.Fprint(w, ", behind a barrier")
 	}
 	if l.Named > 0 {
-		fmt.Fprintf(w, "; %s in use, %s", counted(int64(l.Named), "segment"), bytesText(l.NamedBytes))
+		fmt.Fprintf(w, "; %s in use, %s", words.Count(l.Named, "segment"), bytesText(l.NamedBytes))
 	}
 	fmt.Fprintln(w)
 	counts, sizes := map[manifest.Fate]int64{}, map[manifest.Fate]int64{}
@@ -252,7 +253,7 @@ func gcText(w io.Writer, l *backend.GCLog, dryRun bool) {
 		if f.MayGo() || f == backend.FateProbe {
 			what = "goes"
 		}
-		fmt.Fprintf(w, "  %s: %s %s (%s)\n", what, counted(counts[f], "object"), fateText[f], bytesText(sizes[f]))
+		fmt.Fprintf(w, "  %s: %s %s (%s)\n", what, words.Count(counts[f], "object"), fateText[f], bytesText(sizes[f]))
 	}
 	for _, f := range l.Findings {
 		fmt.Fprintf(w, "  %s: %s: %s\n", f.Kind, quote(f.Key), oneLine(f.Detail))
@@ -262,7 +263,7 @@ func gcText(w io.Writer, l *backend.GCLog, dryRun bool) {
 // total says what came of it all.
 func (c *collection) total() {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s, %s", counted(int64(c.objects), "object"), bytesText(c.bytes))
+	fmt.Fprintf(&text, "%s, %s", words.Count(c.objects, "object"), bytesText(c.bytes))
 	if c.opt.DryRun {
 		text.WriteString(" would be removed")
 	} else {

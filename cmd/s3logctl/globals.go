@@ -16,9 +16,10 @@ import (
 
 // surroundings are what the command touches; tests bring their own.
 type surroundings struct {
-	stdin                io.Reader
-	stdout, stderr       io.Writer
-	stdoutTTY, stderrTTY bool
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	// Whether each of them is a terminal.
+	stdinTTY, stdoutTTY, stderrTTY bool
 	// width, unless nil, is how many columns the terminal has; 0 if it does not say.
 	width  func() int
 	getenv func(string) string

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/segment"
 	"github.com/s3log/s3log/sessionfile"
 )
@@ -143,7 +144,7 @@ func (f *importFlags) report(g *globals, file string, r receipt, s survey) {
 	}
 	_ = g.out.Flush() // its error shows at the end
 	for _, d := range s.dropped {
-		fmt.Fprintf(g.err, "s3logctl: %s, line %d: left out %s, %s: %s\n", quote(file), d.Line, counted(int64(d.Lines), "line"), counted(d.Bytes, "byte"), oneLine(d.Reason))
+		fmt.Fprintf(g.err, "s3logctl: %s, line %d: left out %s, %s: %s\n", quote(file), d.Line, words.Count(d.Lines, "line"), words.Count(d.Bytes, "byte"), oneLine(d.Reason))
 	}
 }
 

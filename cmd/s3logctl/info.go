@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -293,8 +294,8 @@ func contentText(line lineFunc, in backend.Info) {
 	for _, s := range in.Segments {
 		size, raw = size+s.Bytes, raw+s.Raw
 	}
-	line("stored", "%d segments of %s (%s inflated); manifest of %s with %s in its tail",
-		len(in.Segments), bytesText(size), bytesText(raw), bytesText(in.Bytes), events(in.Tail))
+	line("stored", "%s of %s (%s inflated); manifest of %s with %s in its tail",
+		words.Count(len(in.Segments), "segment"), bytesText(size), bytesText(raw), bytesText(in.Bytes), events(in.Tail))
 	if o := in.Origin; o != nil {
 		from := ""
 		if p := o.Parent; p != nil {
@@ -303,7 +304,7 @@ func contentText(line lineFunc, in backend.Info) {
 		line("origin", "%s%s, born with %s", o.Kind, from, events(o.Inherited))
 	}
 	if l := in.Lifecycle; l != nil {
-		line("lifecycle", "%s since %s, own events from seq %d on, %d closers", l.Kind, timeText(l.At), l.First, l.Closers)
+		line("lifecycle", "%s since %s, own events from seq %d on, %s", l.Kind, timeText(l.At), l.First, words.Count(l.Closers, "closer"))
 	}
 	if b := c.Boundary; b != nil {
 		line("boundary", "seq %d, %s", b.Seq, timeText(b.Time))

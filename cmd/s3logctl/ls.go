@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 )
 
 type lsFlags struct {
@@ -107,10 +108,26 @@ func runLs(ctx context.Context, g *globals, f lsFlags) error {
 	}
 	done()
 	table.flush()
+	if total == 0 {
+		g.noLogs(f)
+	}
 	if failed > 0 {
-		return fmt.Errorf("%d of %d logs could not be looked at, the first one because of: %w", failed, total, first)
+		return fmt.Errorf("%d of %s could not be looked at, the first one because of: %w", failed, words.Count(total, "log"), first)
 	}
 	return nil
+}
+
+// noLogs says for people that there is nothing to show, and where that was.
+func (g *globals) noLogs(f lsFlags) {
+	at, err := g.locate()
+	if err != nil || g.asJSON() {
+		return
+	}
+	more := ""
+	if !f.deleted {
+		more = " (--deleted shows those that were deleted)"
+	}
+	g.notice("there are no logs below %s%s", at, more)
 }
 
 // table lists logs for people.

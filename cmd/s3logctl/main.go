@@ -18,6 +18,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/s3log/s3log/internal/words"
 )
 
 func main() { os.Exit(systemRun()) }
@@ -33,6 +35,7 @@ func systemRun() int {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		stdoutTTY:  term.IsTerminal(int(os.Stdout.Fd())),
 		stderrTTY:  term.IsTerminal(int(os.Stderr.Fd())),
+		stdinTTY:   term.IsTerminal(int(os.Stdin.Fd())),
 		width:      terminalWidth,
 		getenv:     os.Getenv,
 		open:       openStore,
@@ -147,11 +150,16 @@ func addCompletionCommand(root *cobra.Command) {
 	completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
+// verbName is a verb as it is typed behind the name of the program.
+func verbName(cmd *cobra.Command) string {
+	return strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+}
+
 // exactArgs is cobra.ExactArgs with an error of the right exit code.
 func exactArgs(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
-			return usagef("%s takes %s, not %d arguments", cmd.CommandPath(), what, len(args))
+			return usagef("%s takes %s, not %s", verbName(cmd), what, words.Count(len(args), "argument"))
 		}
 		return nil
 	}
@@ -161,7 +169,7 @@ func exactArgs(n int, what string) cobra.PositionalArgs {
 func minArgs(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) < n {
-			return usagef("%s takes %s", cmd.CommandPath(), what)
+			return usagef("%s takes %s", verbName(cmd), what)
 		}
 		return nil
 	}

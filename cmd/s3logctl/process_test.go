@@ -157,6 +157,48 @@ func TestStreamAppendsAsLinesArrive(t *testing.T) {
 	}
 }
 
+// Whoever feeds a stream learns of every commit while it goes on.
+func TestStreamTellsCommits(t *testing.T) {
+	c := newCLI(t)
+	for _, test := range []struct {
+		flag string
+		told func(s *stream) (io.Reader, error)
+		want string
+	}{
+		{"--output=json", func(s *stream) (io.Reader, error) { return s.cmd.StdoutPipe() }, `{"commit":{"log":"log","first":%d,"count":1,"next":%d,`},
+		{"--progress", func(s *stream) (io.Reader, error) { return s.cmd.StderrPipe() }, "s3logctl: appended 1 event (seq %d) of log; the log continues at %d "},
+	} {
+		s := &stream{cmd: c.process("append", "--stream", "log", "--create", test.flag)}
+		told, err := test.told(s)
+		if err == nil {
+			s.in, err = s.cmd.StdinPipe()
+		}
+		if err == nil {
+			err = s.cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewReader(told)
+		first := 0
+		if info := c.run("", "info", "log", "--output", "json"); info.exit == exitDone {
+			first = int(fromJSON[infoReport](t, info.stdout).Next)
+		}
+		for n := range 3 {
+			s.write(t, notes("x"))
+			line, err := lines.ReadString('\n')
+			if want := fmt.Sprintf(test.want, first+n, first+n+1); err != nil || !strings.HasPrefix(line, want) {
+				t.Errorf("%s: %q, %v; want %q", test.flag, line, err, want)
+			}
+		}
+		s.in.Close()
+		rest, err := io.ReadAll(lines)
+		if err != nil || s.end(t) != exitDone {
+			t.Errorf("%s: %v\n%s", test.flag, err, rest)
+		}
+	}
+}
+
 func TestFencedStream(t *testing.T) {
 	c := newCLI(t)
 	s := c.startStream("log", "--create")

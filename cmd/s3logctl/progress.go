@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/s3log/s3log/internal/words"
 )
 
 // progress shows on a terminal, in one line that goes again, how far something is
@@ -85,7 +87,7 @@ func (g *globals) show(p *progress, over <-chan struct{}) {
 // asked says in words what was asked of the stores so far.
 func (g *globals) asked() string {
 	c := g.counts()
-	text := counted(c.Requests(), "request")
+	text := words.Count(c.Requests(), "request")
 	if c.BytesIn > 0 || c.BytesOut == 0 {
 		text += ", " + bytesText(c.BytesIn) + " read"
 	}

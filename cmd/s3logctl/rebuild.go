@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/segment"
 )
 
@@ -107,7 +108,7 @@ func (r rebuilt) text(w io.Writer) {
 		fmt.Fprintf(w, "%s: %s epoch %d, above everything that is there\n", quote(r.Log), does("its manifest was raised to", "its manifest would be raised to"), r.Epoch)
 	default:
 		fmt.Fprintf(w, "%s: %s made of %s with %s, %s, root %s\n", quote(r.Log), does("its manifest was", "its manifest would be"),
-			counted(int64(len(r.Segments)), "segment"), events(r.Next), bytesText(r.Bytes), *r.Root)
+			words.Count(len(r.Segments), "segment"), events(r.Next), bytesText(r.Bytes), *r.Root)
 	}
 	fmt.Fprintf(w, "  found: %s: %s\n", r.Found, oneLine(r.Why))
 	for _, l := range r.Lost {

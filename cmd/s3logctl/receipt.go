@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 )
 
 // quiet is how long the owner of a log must not have committed before a one-shot
@@ -39,15 +40,7 @@ func (r receipt) text(w io.Writer, done string) {
 }
 
 // events is a number of events in words.
-func events(n int64) string { return counted(n, "event") }
-
-// counted is a number of things in words.
-func counted(n int64, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
-}
+func events(n int64) string { return words.Count(n, "event") }
 
 // seqs is where events are, in words.
 func seqs(first, count int64) string {

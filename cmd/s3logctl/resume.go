@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 )
 
 func newResumeCommand(g *globals) *cobra.Command {
@@ -54,7 +55,7 @@ func runResume(ctx context.Context, g *globals, id string, takeOver bool) error 
 				quote(r.Log), r.Next-1, r.Revision, r.Generation)
 			return
 		}
-		out.text(w, "resumed with "+counted(r.Count-1, "closer")+" and a boundary:")
+		out.text(w, "resumed with "+words.Count(r.Count-1, "closer")+" and a boundary:")
 	})
 	return nil
 }

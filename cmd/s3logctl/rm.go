@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 )
 
 func newRmCommand(g *globals) *cobra.Command {
@@ -99,7 +100,7 @@ func rmLog(ctx context.Context, g *globals, b *backend.Backend, id string, a app
 }
 
 func (r removed) text(w io.Writer) {
-	what := fmt.Sprintf("%s, %s in %s and the manifest", events(r.Events), bytesText(r.Bytes), counted(int64(r.Segments), "segment"))
+	what := fmt.Sprintf("%s, %s in %s and the manifest", events(r.Events), bytesText(r.Bytes), words.Count(r.Segments, "segment"))
 	switch {
 	case r.Duplicate:
 		fmt.Fprintf(w, "%s: is deleted already (revision %d, generation %d)\n", quote(r.Log), r.Revision, r.Generation)

@@ -123,6 +123,30 @@ func dataDir(goos string, getenv func(string) string) (string, error) {
 	return "", withHint(usagef("no store is named, and this user has no home directory for the embedded one"), "name one with --store or S3LOG_STORE")
 }
 
+// String is the store as it can be given to --store again, without credentials.
+func (l location) String() string {
+	if l.dir != "" {
+		return filestore.URL(l.dir)
+	}
+	return l.s3.String()
+}
+
+// noStore is a directory that is not there. It has no logs, either.
+type noStore struct{ error }
+
+func (noStore) Is(target error) bool { return target == backend.ErrNotFound }
+
+// noDirectory says that the directory of a store is not there, by its whole path:
+// a relative one depends on where the command runs.
+func noDirectory(at location) error {
+	dir := at.dir
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	err := noStore{fmt.Errorf("there is no store: the directory %s does not exist", quote(dir))}
+	return withHint(err, "`s3logctl import` and `s3logctl append --create` begin a store there; --store names another one")
+}
+
 // openStore opens the store at a place. Only S3 loads an AWS configuration.
 func openStore(ctx context.Context, at location, use use) (objstore.Store, error) {
 	if at.dir == "" {
@@ -130,8 +154,7 @@ func openStore(ctx context.Context, at location, use use) (objstore.Store, error
 	}
 	if use != useCreate {
 		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {
-			return nil, withHint(fmt.Errorf("%w: there is no store in %s", backend.ErrNotFound, quote(at.dir)),
-				"`s3logctl import` and `s3logctl append --create` begin one; --store names another")
+			return nil, noDirectory(at)
 		}
 	}
 	return filestore.Open(at.dir, filestore.Options{ReadOnly: use == useRead})

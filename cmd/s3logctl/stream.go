@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/s3log/s3log/backend"
@@ -29,25 +30,62 @@ func runStream(ctx context.Context, g *globals, id string, files []string, f app
 	}
 	q := newLineQueue()
 	go q.fill(newLineReader(r, shown))
-	sum := backend.Receipt{Log: id, First: log.Next(), Next: log.Next()}
-	err = pump(ctx, log, q, &sum)
+	s := &streaming{log: log, sum: backend.Receipt{Log: id, First: log.Next(), Next: log.Next()}}
+	s.tell, s.done = g.tellCommits(id, f.progress || name == stdinArg && g.stdinTTY)
+	err = s.pump(ctx, q)
+	s.done()
 	// A commit that is under way is decided, and the log released, also after a
 	// signal; the second one kills.
 	if cerr := log.Close(context.WithoutCancel(ctx), backend.CloseOptions{Release: true}); err == nil {
 		err = cerr
 	}
-	if sum.Count > 0 || err == nil {
-		printAppended(g, newReceipt(sum))
+	if s.sum.Count > 0 || err == nil {
+		printAppended(g, newReceipt(s.sum))
 	}
 	return err
 }
 
+// committed is one commit of a stream in JSON. The receipt of all of them together
+// comes last, as that of any append.
+type committed struct {
+	Commit receipt `json:"commit"`
+}
+
+// tellCommits is how the commits of a stream are told while it goes on: in JSON
+// each as soon as it is durable; as text each on a line of stderr where every one
+// is wanted, or else on a terminal how far it is.
+func (g *globals) tellCommits(id string, each bool) (tell func(backend.Receipt), done func()) {
+	switch {
+	case g.asJSON():
+		return func(r backend.Receipt) {
+			writeJSON(g.out, committed{newReceipt(r)})
+			_ = g.out.Flush() // somebody waits for it; its error shows at the end
+		}, func() {}
+	case each:
+		return func(r backend.Receipt) {
+			var text strings.Builder
+			newReceipt(r).text(&text, "appended")
+			g.notice("%s", strings.TrimSpace(text.String()))
+		}, func() {}
+	}
+	p := g.newProgress("appending to "+quote(id), events, 0)
+	return func(r backend.Receipt) { p.add(r.Count) }, p.done
+}
+
+// streaming is a stream that is appended to a log.
+type streaming struct {
+	log  *backend.Log
+	sum  backend.Receipt // of all commits
+	tell func(backend.Receipt)
+	done func()
+}
+
 // pump appends from the queue until it ends, and adds up the receipts.
-func pump(ctx context.Context, log *backend.Log, q *lineQueue, sum *backend.Receipt) error {
+func (s *streaming) pump(ctx context.Context, q *lineQueue) error {
 	for {
 		lines, end := q.take(ctx)
 		if len(lines) > 0 {
-			if err := appendLines(context.WithoutCancel(ctx), log, lines, end != nil, sum); err != nil {
+			if err := s.append(context.WithoutCancel(ctx), lines, end != nil); err != nil {
 				return err
 			}
 		}
@@ -60,26 +98,27 @@ func pump(ctx context.Context, log *backend.Log, q *lineQueue, sum *backend.Rece
 	}
 }
 
-// appendLines appends one batch. Where a line is refused, those before it are
+// append appends one batch. Where a line is refused, those before it are
 // appended, so that what is in the log does not depend on how lines met.
-func appendLines(ctx context.Context, log *backend.Log, lines []eventLine, last bool, sum *backend.Receipt) error {
-	r, err := log.Append(ctx, texts(lines), backend.AppendOptions{Last: last})
+func (s *streaming) append(ctx context.Context, lines []eventLine, last bool) error {
+	r, err := s.log.Append(ctx, texts(lines), backend.AppendOptions{Last: last})
 	if err == nil {
-		if sum.Count == 0 {
-			sum.First = r.First
+		if s.sum.Count == 0 {
+			s.sum.First = r.First
 		}
-		sum.Count += r.Count
-		sum.Next, sum.Revision, sum.Generation = r.Next, r.Revision, r.Generation
+		s.sum.Count += r.Count
+		s.sum.Next, s.sum.Revision, s.sum.Generation = r.Next, r.Revision, r.Generation
+		s.tell(r)
 		return nil
 	}
-	if ee, ok := errors.AsType[*segment.EventError](err); ok && ee.Index > 0 && ee.Index < len(lines) && log.Err() == nil {
-		if err := appendLines(ctx, log, lines[:ee.Index], false, sum); err != nil {
+	if ee, ok := errors.AsType[*segment.EventError](err); ok && ee.Index > 0 && ee.Index < len(lines) && s.log.Err() == nil {
+		if err := s.append(ctx, lines[:ee.Index], false); err != nil {
 			return err
 		}
 	}
 	err = atLine(lines, err)
-	if sum.Count > 0 {
-		err = fmt.Errorf("after %s: %w", events(sum.Count), err)
+	if s.sum.Count > 0 {
+		err = fmt.Errorf("after %s: %w", events(s.sum.Count), err)
 	}
 	return err
 }

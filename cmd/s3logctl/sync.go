@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 )
 
 func newSyncCommand(g *globals) *cobra.Command {
@@ -139,7 +140,7 @@ func (s *syncing) text() string {
 	for _, n := range s.open {
 		sent += n
 	}
-	return fmt.Sprintf("%s done, %s sent", counted(s.logs, "log"), bytesText(sent))
+	return fmt.Sprintf("%s done, %s sent", words.Count(s.logs, "log"), bytesText(sent))
 }
 
 // total says what came of it all.
@@ -148,7 +149,7 @@ func (s *syncing) total(dryRun bool) string {
 	if dryRun {
 		did, sent = "would be copied", "in segments"
 	}
-	text := fmt.Sprintf("%d of %s %s, %s %s", s.copied, counted(s.logs, "log"), did, bytesText(s.sent), sent)
+	text := fmt.Sprintf("%d of %s %s, %s %s", s.copied, words.Count(s.logs, "log"), did, bytesText(s.sent), sent)
 	if rest := s.logs - s.copied - s.failed; rest > 0 {
 		text += fmt.Sprintf("; %d had nothing new", rest)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/segment"
 )
 
@@ -41,7 +42,7 @@ read.`,
 			case all && since != "":
 				return usagef("--since is about one log, and --all about many")
 			case !all && len(args) == 0:
-				return withHint(usagef("%s takes log ids", cmd.CommandPath()), "--all is every log of the store")
+				return withHint(usagef("%s takes log ids", verbName(cmd)), "--all is every log of the store")
 			case since != "" && len(args) > 1:
 				return usagef("--since is about one log, not %d", len(args))
 			}
@@ -198,7 +199,7 @@ func findingsError(r backend.Report) error {
 			worst, cause = f, is
 		}
 	}
-	return &backend.OpError{Op: "verify", Log: r.Log, Key: worst.Key, Seq: worst.Seq, Err: fmt.Errorf("%w: %s, the worst: %s", cause, counted(n, "finding"), worst.Detail)}
+	return &backend.OpError{Op: "verify", Log: r.Log, Key: worst.Key, Seq: worst.Seq, Err: fmt.Errorf("%w: %s, the worst: %s", cause, words.Count(n, "finding"), worst.Detail)}
 }
 
 // kindError is the error that a kind of finding is.
@@ -233,7 +234,7 @@ func (v verified) text(w io.Writer) {
 	if !v.OK {
 		verdict = "NOT OK"
 	}
-	fmt.Fprintf(w, "%s: %s, %s in %s and the manifest", quote(v.Log), verdict, events(v.Events), counted(int64(v.Segments), "segment"))
+	fmt.Fprintf(w, "%s: %s, %s in %s and the manifest", quote(v.Log), verdict, events(v.Events), words.Count(v.Segments, "segment"))
 	if v.Root != nil {
 		fmt.Fprintf(w, ", root %s", *v.Root)
 	}

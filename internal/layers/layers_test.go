@@ -42,17 +42,17 @@ var layers = map[string]layer{
 		instead: "segment is pure: take a time as int64 milliseconds, bytes from an io.ReaderAt, and return errors",
 	},
 	"manifest": {
-		imports: []string{"segment", objstore},
+		imports: []string{"segment", objstore, "internal/words"},
 		never:   []string{"net", "os", "log", "flag"},
 		instead: "manifest reaches a store through objstore only, and returns errors instead of logging them",
 	},
 	"seedpath": {
-		imports: []string{"manifest", "segment", objstore},
+		imports: []string{"manifest", "segment", objstore, "internal/words"},
 		never:   []string{"net", "os", "log", "flag"},
 		instead: "seedpath is told the time and the manifest, and returns errors",
 	},
 	"backend": {
-		imports:    []string{"seedpath", "manifest", "segment", objstore},
+		imports:    []string{"seedpath", "manifest", "segment", objstore, "internal/words"},
 		never:      []string{"net", "os", "log", "flag"},
 		instead:    "backend gets a store and Options; environment, flags and printing are cmd/s3logctl's, drivers the caller's",
 		goroutines: true,
@@ -62,19 +62,19 @@ var layers = map[string]layer{
 		never:   []string{"net", "os", "log", "flag"},
 		instead: "objstore is a contract: what talks to a network or a disk is a driver below it",
 	},
-	objstore + "/check":        {imports: []string{objstore}, goroutines: true},
+	objstore + "/check":        {imports: []string{objstore, "internal/words"}, goroutines: true},
 	objstore + "/delaystore":   {imports: []string{objstore}},
 	objstore + "/faultstore":   {imports: []string{objstore}, goroutines: true},
 	objstore + "/filestore":    {imports: []string{objstore, objstore + "/check"}},
 	objstore + "/memstore":     {imports: []string{objstore}},
 	objstore + "/objstoretest": {imports: []string{objstore, objstore + "/check"}, goroutines: true},
-	objstore + "/s3store":      {imports: []string{objstore, objstore + "/check"}, goroutines: true},
+	objstore + "/s3store":      {imports: []string{objstore, objstore + "/check", "internal/words"}, goroutines: true},
 	objstore + "/tracestore":   {imports: []string{objstore}},
 	"sessionfile":              {imports: []string{"segment"}, never: []string{"net", "os", "log"}, instead: "sessionfile gets an io.Reader or io.Writer, and returns errors"},
 	"sessiongen":               {imports: []string{"segment"}, never: []string{"net", "os", "log"}, instead: "sessiongen is a pure function of its seed"},
 	"cmd/s3logctl": {
 		imports: []string{
-			"backend", "seedpath", "manifest", "segment", "sessionfile", "sessiongen", "internal/bench", "internal/report",
+			"backend", "seedpath", "manifest", "segment", "sessionfile", "sessiongen", "internal/bench", "internal/report", "internal/words",
 			objstore, objstore + "/check", objstore + "/delaystore", objstore + "/filestore", objstore + "/s3store", objstore + "/tracestore",
 		},
 		goroutines: true, prints: true,
@@ -99,7 +99,8 @@ var layers = map[string]layer{
 		never:   []string{"net", "os", "log", "flag"},
 		instead: "internal/report gets a Reader and an io.Writer; files and printing are cmd/s3logctl's",
 	},
-	"simulation": {},
+	"internal/words": {},
+	"simulation":     {},
 }
 
 // outside says which packages may import which other modules. What is not

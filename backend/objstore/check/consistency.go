@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 )
 
 const (
@@ -148,7 +149,7 @@ func (r *readings) finding(writes int, versions map[objstore.Version]int) Findin
 		}
 	}
 	f := Finding{Name: NameConsistency, Status: OK}
-	f.Seen = fmt.Sprintf("%d reads beside %d overwrites", r.reads, writes)
+	f.Seen = words.Count(r.reads, "read") + " beside " + words.Count(writes, "overwrite")
 	switch {
 	case r.stale > 0:
 		f.Status, f.Unsafe = Failed, true

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 )
 
 // Options say how thoroughly to look. The zero value takes some seconds on a
@@ -233,7 +234,7 @@ func (x *examination) races(ctx context.Context) {
 	switch {
 	case err == nil:
 		f.Status = OK
-		f.Seen = fmt.Sprintf("%d races, each with one winner", result.Races)
+		f.Seen = words.Count(result.Races, "race") + ", each with one winner"
 		if result.Undecided > 0 {
 			f.Seen += fmt.Sprintf("; of %d others not all replies came", result.Undecided)
 		}

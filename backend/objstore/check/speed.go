@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 )
 
 const (
@@ -113,7 +114,7 @@ func (x *examination) rate(ctx context.Context, key string, cond objstore.Condit
 			f.Status, f.Seen = Unknown, "no write was answered"
 			return f
 		}
-		f.Seen = fmt.Sprintf("no limit was met: about %d commits a second to one key, one after the other", max(1, int(time.Second/max(r.Put.Median, 1))))
+		f.Seen = fmt.Sprintf("no limit was met: about %s a second to one key, one after the other", words.Count(max(1, int(time.Second/max(r.Put.Median, 1))), "commit"))
 		return f
 	}
 	done, limited := 0, throttled

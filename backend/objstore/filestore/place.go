@@ -3,6 +3,7 @@ package filestore
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +23,7 @@ const littleSpace = 100 << 20
 // and .s3log/tmp alone.
 func (s *Store) Describe(ctx context.Context, scope check.Scope) check.Description {
 	desc := check.Description{
-		Name: "file://" + filepath.ToSlash(s.root.Name()), Trusted: true, Markers: check.No,
+		Name: URL(s.root.Name()), Trusted: true, Markers: check.No,
 		Nowhere: objstore.NewVersion(strings.Repeat("0", 64)),
 	}
 	desc.Findings = []check.Finding{
@@ -34,6 +35,19 @@ func (s *Store) Describe(ctx context.Context, scope check.Scope) check.Descripti
 		desc.Findings = append(desc.Findings, s.describeSync(), s.describeCase(ctx, scope))
 	}
 	return desc
+}
+
+// URL is the file URL of a directory, also of one that is not there: absolute, and
+// with escapes where the path has characters that mean something in a URL.
+func URL(dir string) string {
+	if abs, err := filepath.Abs(dir); err == nil {
+		dir = abs
+	}
+	path := filepath.ToSlash(dir)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // C:/dir
+	}
+	return (&url.URL{Scheme: "file", Path: path}).String()
 }
 
 func (s *Store) describeDirectory() check.Finding {

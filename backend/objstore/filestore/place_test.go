@@ -2,7 +2,9 @@ package filestore
 
 import (
 	"errors"
+	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -41,6 +43,25 @@ func TestDescribe(t *testing.T) {
 	}
 	if _, err := s.root.Stat(private); !os.IsNotExist(err) {
 		t.Errorf("looking made %s: %v", private, err)
+	}
+}
+
+// The URL of a directory is absolute, and leads back to it.
+func TestURL(t *testing.T) {
+	t.Chdir(t.TempDir())
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{".", "x", "a b/50%#1?", filepath.Join(here, "absolute")} {
+		got, err := url.Parse(URL(dir))
+		if err != nil || got.Scheme != "file" || got.Host != "" || got.RawQuery != "" || got.Fragment != "" {
+			t.Fatalf("%s: %s, %v", dir, URL(dir), err)
+		}
+		want, err := filepath.Abs(dir)
+		if err != nil || strings.TrimPrefix(got.Path, "/") != strings.TrimPrefix(filepath.ToSlash(want), "/") {
+			t.Errorf("%s: %s, %v", dir, got.Path, err)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 
 	"github.com/s3log/s3log/backend/objstore/check"
+	"github.com/s3log/s3log/internal/words"
 )
 
 // SettingsAPI are calls that ask for settings of a bucket. An API that has them,
@@ -139,7 +140,7 @@ func (d *driver) lifecycle(ctx context.Context, api SettingsAPI) (check.Finding,
 		return f, &rules{}
 	}
 	r := d.judgeRules(out.Rules)
-	f.Seen = fmt.Sprintf("%d rules, none of which removes or archives objects of logs", len(out.Rules))
+	f.Seen = words.Count(len(out.Rules), "rule") + ", none of which removes or archives objects of logs"
 	switch {
 	case r.expire != nil:
 		f.Status, f.Unsafe = check.Failed, true
@@ -174,7 +175,7 @@ func (d *driver) judgeRules(all []types.LifecycleRule) *rules {
 			if e := rule.Expiration; e != nil && e.Date != nil {
 				r.expire = append(r.expire, fmt.Sprintf("%s deletes what is below %s on %s", name, full, e.Date.UTC().Format(time.DateOnly)))
 			} else if e != nil && aws.ToInt32(e.Days) > 0 {
-				r.expire = append(r.expire, fmt.Sprintf("%s deletes what is below %s %d days after it was written", name, full, *e.Days))
+				r.expire = append(r.expire, fmt.Sprintf("%s deletes what is below %s %s after it was written", name, full, words.Count(*e.Days, "day")))
 			}
 			for _, t := range rule.Transitions {
 				if t.StorageClass == types.TransitionStorageClassGlacier || t.StorageClass == types.TransitionStorageClassDeepArchive {
@@ -229,9 +230,9 @@ func (d *driver) objectLock(ctx context.Context, api SettingsAPI) check.Finding 
 		return f
 	}
 	r := rule.DefaultRetention
-	term := fmt.Sprintf("%d days", aws.ToInt32(r.Days))
+	term := words.Count(aws.ToInt32(r.Days), "day")
 	if aws.ToInt32(r.Years) > 0 {
-		term = fmt.Sprintf("%d years", *r.Years)
+		term = words.Count(*r.Years, "year")
 	}
 	f.Status = check.Warning
 	f.Seen = fmt.Sprintf("on: every version is kept for %s (%s)", term, strings.ToLower(string(r.Mode)))

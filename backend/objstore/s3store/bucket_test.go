@@ -238,7 +238,7 @@ func TestDescribeLifecycle(t *testing.T) {
 		"of old, by prefix":       {rule("old", "<Prefix>p/</Prefix>", expire30), check.Failed, "30 days"},
 		"by size":                 {rule("big", "<Filter><ObjectSizeGreaterThan>1000</ObjectSizeGreaterThan></Filter>", expire30), check.Failed, "30 days"},
 		"by prefix and size":      {rule("big", "<Filter><And><Prefix>p/seg</Prefix><ObjectSizeGreaterThan>1000</ObjectSizeGreaterThan></And></Filter>", expire30), check.Failed, "30 days"},
-		"expires others":          {rule("others", prefix("q/"), expire30), check.OK, "1 rules, none of which"},
+		"expires others":          {rule("others", prefix("q/"), expire30), check.OK, "1 rule, none of which"},
 		"expires probes":          {rule("probes", prefix("p/probe/"), expire30), check.OK, "none of which"},
 		"by tag":                  {rule("tag", "<Filter><Tag><Key>k</Key><Value>v</Value></Tag></Filter>", expire30), check.OK, "none of which"},
 		"by prefix and tag":       {rule("tag", "<Filter><And><Prefix>p/</Prefix><Tag><Key>k</Key><Value>v</Value></Tag></And></Filter>", expire30), check.OK, "none of which"},
