@@ -98,12 +98,11 @@ func (r *Reader) Fsck(ctx context.Context, opt FsckOptions) iter.Seq2[FsckLog, e
 	}
 }
 
-// Kinds of findings that are no damage by themselves.
-const (
-	kindAhead    = "ahead"    // segments behind the end of the log: perhaps an older manifest was put back
-	kindHeadless = "headless" // segments without a manifest: perhaps it was removed
-)
+// kindAhead: segments behind the end of the log, perhaps an older manifest was put
+// back.
+const kindAhead = "ahead"
 
+// remarks are the kinds of findings that are no damage by themselves.
 var remarks = []string{kindForeign, kindAhead, kindHeadless}
 
 // readOnly is a store of which a check makes use: nothing is ever written.
@@ -245,9 +244,6 @@ func (f *fsck) check(ctx context.Context, p place, head manifest.Head, err error
 		if err := f.compare(ctx, &l, rec, sizes); err != nil && l.Err == nil {
 			l.Err = opError("fsck", l.Log, err)
 		}
-	}
-	if l.State == "" && l.OK() && len(g.objects) > 0 && errors.Is(err, ErrNotFound) {
-		l.find(kindHeadless, g.manifest, "there is no manifest: segments were left by a fork, replay or copy that failed, unless it was removed (then: fsck --rebuild, before they are collected)")
 	}
 	if f.opt.ReadData && l.State == manifest.StateOpen && l.Err == nil {
 		rep, err := f.c.b.Verify(ctx, l.Log, VerifyOptions{})

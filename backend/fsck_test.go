@@ -181,6 +181,9 @@ func TestFsck(t *testing.T) {
 				t.Fatal(err)
 			}
 			n, _ := g.Removed()
+			if headless := slices.ContainsFunc(g.Findings, func(f backend.Finding) bool { return f.Kind == "headless" }); headless != (g.Log == "unborn") {
+				t.Errorf("%s: %+v", g.Log, g.Findings)
+			}
 			if g.Log == "" {
 				g.Log = g.Prefix
 			}

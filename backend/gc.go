@@ -51,7 +51,9 @@ type GCLog struct {
 	// Findings are what is not as it should be; nothing is removed because of one.
 	// Their kinds: foreign (a key that s3log has not made), epoch (an object of an
 	// epoch far above the manifest's), lost (segments of a log whose manifest was
-	// removed), and where the manifest cannot be read denied, damaged, version or
+	// removed), headless (segments of the first epoch without a manifest: what a fork
+	// that failed leaves, or a log of one generation whose manifest was removed; they
+	// go after the grace), and where the manifest cannot be read denied, damaged, version or
 	// rolled-back.
 	Findings []Finding
 	// Err is why something was left undone that should have been done; what was
@@ -91,6 +93,7 @@ const (
 const (
 	kindForeign    = "foreign"
 	kindEpoch      = "epoch"
+	kindHeadless   = "headless"
 	kindLost       = "lost"
 	kindRolledBack = "rolled-back"
 )

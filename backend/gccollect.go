@@ -148,8 +148,11 @@ func (g *GCLog) setForeignAside(in *group, rec *manifest.Record) (lost bool) {
 		kept++
 	}
 	in.objects, in.listed = in.objects[:kept], in.listed[:kept]
-	if lost {
+	switch {
+	case lost:
 		g.found(kindLost, in.manifest, "there was a manifest once, and nothing of s3log removes one; or a copy was interrupted, and is to be made again")
+	case rec == nil && kept > 0:
+		g.found(kindHeadless, in.manifest, "there is no manifest: segments were left by a fork, replay or copy that failed, unless it was removed (then: fsck --rebuild, before they are collected)")
 	}
 	return lost
 }
