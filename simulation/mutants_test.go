@@ -93,7 +93,7 @@ var decisionMutants = []mutant{
 		edits: []edit{{"\tcase after.First >= in.End:\n\t\treturn CommittedFenced\n", "\tcase after.First >= in.End:\n\t\treturn Fenced\n"}},
 	},
 	{
-		rule: "an append is lost where the next generation begins with it", file: decideFile, seeds: 200, as: "LOSTACK",
+		rule: "an append is lost where the next generation begins with it", file: decideFile, seeds: 200, as: "LOSTACK FENCE",
 		edits: []edit{{"\tcase after.First == in.Start:\n\t\treturn Fenced\n", "\tcase after.First == in.Start:\n\t\treturn CommittedFenced\n"}},
 	},
 	{

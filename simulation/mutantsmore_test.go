@@ -104,7 +104,7 @@ var otherMutants = []mutant{
 		edits: []edit{{"\t\tnext.Revision, next.Epoch = base.Revision+1, base.Epoch+1\n", "\t\tnext.Revision = base.Revision + 1\n"}},
 	},
 	{
-		rule: "a tombstone is never written over", file: draftFile, seeds: 1000, as: "CHAIN",
+		rule: "a tombstone is never written over", file: draftFile, seeds: 5000, as: "CHAIN",
 		edits: []edit{{"\tif base != nil && base.State != StateVoid {\n", "\tif base != nil && base.State == StateOpen {\n"}},
 	},
 	{

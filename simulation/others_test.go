@@ -25,6 +25,7 @@ func (p *process) fork() {
 		ctx, cancel, ends := p.context(12)
 		strikes := p.port.struck()
 		l, r, err := p.b.Fork(ctx, mainLog, childLog, opt)
+		until(p.lane, 0)
 		cancel()
 		w := p.r.explained(p.port, p.name+": fork", strikes, ends, err)
 		if r.Duplicate {
@@ -97,6 +98,7 @@ func (p *process) replay() {
 		ctx, cancel, ends := p.context(12)
 		strikes := p.port.struck()
 		l, r, err := p.b.Replay(ctx, childLog, iter.Seq2[[]byte, error](events), backend.ReplayOptions{Release: oneOf(p.rng, 2), Header: header(childLog)})
+		until(p.lane, 0)
 		cancel()
 		w := p.r.explained(p.port, p.name+": replay", strikes, ends, err)
 		p.r.count("replay: "+w, 1)
@@ -251,9 +253,7 @@ func (p *process) delete() {
 			p.r.removed(p.name, id, began, true)
 			return
 		}
-		if !p.port.isDead() {
-			p.refuted("delete", err)
-		}
+		p.refuted("delete", err)
 		d, settled := p.ask(err)
 		switch {
 		case settled && d.Committed:

@@ -183,6 +183,7 @@ func (p *process) open(how opening) *handle {
 	defer cancel()
 	took := time.Now()
 	l, err := how.open(ctx, p)
+	until(p.lane, 0) // not at the same time as what goes on in the handle
 	what := how.name + " " + p.part.log
 	p.r.count("opened: "+how.name+": "+p.r.explained(p.port, p.name+": "+what, strikes, ends, err), 1)
 	if err != nil {
@@ -206,17 +207,21 @@ func (p *process) handle(l *backend.Log, strikes int, ends bool) *handle {
 	return h
 }
 
-// refuted notes what an error says about a commit: that it is not in the log. Of
-// one without events and without a takeover it says nothing: it may have been
-// there, and is not what is there now.
-func (p *process) refuted(what string, err error) {
+// refuted notes what an error says about a commit, see refutedTo.
+func (p *process) refuted(what string, err error) { p.refutedTo(p.port, what, err) }
+
+// refutedTo notes what an error, told to the process of a port, says about a
+// commit: that it is not in the log. Of one without events and without a takeover
+// it says nothing: it may have been there, and is not what is there now. And what
+// a process is told that has ended is no answer: its own end made it.
+func (p *process) refutedTo(port *port, what string, err error) {
 	ce, ok := errors.AsType[*manifest.CommitError](err)
-	if !ok || ce.Intent.Kind == manifest.IntentMaintain || errors.Is(err, backend.ErrOutcomeUnknown) || p.port.isDead() {
+	if !ok || ce.Intent.Kind == manifest.IntentMaintain || errors.Is(err, backend.ErrOutcomeUnknown) || port.isDead() {
 		return
 	}
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()
-	p.r.witness.refute(ce.Intent.Commit, fmt.Sprintf("%s was told by %s: %v", p.name, what, err))
+	p.r.witness.refute(ce.Intent.Commit, fmt.Sprintf("%s was told by %s: %v", port.name, what, err))
 }
 
 // ask settles an unknown outcome, if it likes to and there is one.
@@ -236,12 +241,15 @@ func (p *process) ask(err error) (backend.Decision, bool) {
 		// A commit that only released the log has no position to judge it by.
 		placeless := in.Kind == manifest.IntentMaintain
 		p.r.count("decide: "+p.r.explained(port, p.name+": decide "+in.Commit, strikes, placeless, derr), 1)
+		if port.isDead() {
+			break // nobody hears it
+		}
 		if derr == nil {
 			p.r.say(p.name, "decide %s: %v, duplicate %v", in.Commit, d.Committed, d.Duplicate)
 			p.r.book.decided(p.name, in, d)
 			return d, true
 		}
-		p.refuted("decide", derr)
+		p.refutedTo(port, "decide", derr)
 		p.pause(20)
 	}
 	return backend.Decision{}, false

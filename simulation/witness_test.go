@@ -99,6 +99,17 @@ func (l *record) newest() *manifest.Record {
 	return l.versions[len(l.versions)-1].rec
 }
 
+// lastOpen is the newest manifest that was not that of a tombstone or a void, nil
+// if there never was one.
+func (l *record) lastOpen() *manifest.Record {
+	for _, v := range slices.Backward(l.versions) {
+		if v.rec.State == manifest.StateOpen {
+			return v.rec
+		}
+	}
+	return nil
+}
+
 // upload sees a segment appear.
 func (w *witness) upload(p *port, key string) {
 	w.r.mu.Lock()
@@ -145,10 +156,18 @@ func (w *witness) delete(key string) {
 				w.r.fail("DANGLING", "%s is deleted, and revision %d names it", key, rec.Revision)
 			}
 		}
-		if rec.State == manifest.StateDeleted && strings.HasPrefix(key, manifest.SegmentPrefix(id)) && w.tooEarly(rec.Commit.At, grace) {
-			w.r.fail("DANGLING", "%s is deleted %v after its log was", key, time.Since(time.UnixMilli(rec.Commit.At)))
+		// Readers of older manifests may still look for what one of those named. What
+		// none did goes as soon as none can, also when the log is deleted meanwhile.
+		last := l.lastOpen()
+		if last == nil {
+			continue
 		}
-		for _, s := range rec.Retired {
+		for _, s := range last.Segments {
+			if rec.State == manifest.StateDeleted && manifest.SegmentKey(id, s.Name) == key && w.tooEarly(rec.Commit.At, grace) {
+				w.r.fail("DANGLING", "%s is deleted %v after its log was", key, time.Since(time.UnixMilli(rec.Commit.At)))
+			}
+		}
+		for _, s := range last.Retired {
 			if manifest.SegmentKey(id, s.Name) == key && w.tooEarly(s.At, grace) {
 				w.r.fail("DANGLING", "%s is deleted %v after it was replaced", key, time.Since(time.UnixMilli(s.At)))
 			}

@@ -120,6 +120,7 @@ func (p *process) shoot() {
 
 func (p *process) flush(h *handle) {
 	err := h.l.Flush(context.Background())
+	until(p.lane, 0)
 	p.r.explained(p.port, p.name+": flush", h.strikes, h.ends.Load(), err)
 }
 
