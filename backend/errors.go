@@ -97,9 +97,9 @@ var hints = []struct {
 	text string
 }{
 	{ErrOutcomeUnknown, "settle it with the token (`s3logctl decide TOKEN`), or repeat an append that had a key, with the same key"},
-	{ErrFenced, "another writer owns the log now; nothing more of this one is accepted. Open the log anew to go on after the other's events, or fork it"},
+	{ErrFenced, "another writer owns the log now; nothing more of this one is accepted. To go on behind the other's events, begin anew; or fork the log"},
 	{ErrHeld, "wait until its owner lets go, or take it over on purpose (--take-over)"},
-	{ErrExists, "open it to append, or choose another id"},
+	{ErrExists, "append to the one that is there, or choose another id"},
 	{ErrNotFound, "check the id and the store; `s3logctl ls` shows the logs of a store"},
 	{ErrDeleted, "`s3logctl info` says who deleted it, and when; its id stays taken, so a new log needs another"},
 	{ErrKeyConflict, "use a new key for new events"},
@@ -113,6 +113,14 @@ var hints = []struct {
 	{objstore.ErrThrottled, "the store asks for fewer requests: try again later"},
 	{objstore.ErrUndecided, "the store, or the way to it, failed in passing: try again"},
 	{context.DeadlineExceeded, "it took too long: try again, with more time"},
+}
+
+// below is what an error says of an object that is named beside it.
+func below(err error) error {
+	if oe, ok := err.(*OpError); ok { //nolint:errorlint // what is around it says more than which object
+		return oe.Err
+	}
+	return err
 }
 
 func argError(op, id, format string, args ...any) error {

@@ -120,7 +120,7 @@ func (g *GCLog) unreadable(key string, err error) {
 		kind string
 	}{{ErrDenied, "denied"}, {ErrUnsupportedVersion, "version"}, {ErrRolledBack, kindRolledBack}, {ErrCorrupt, "damaged"}} {
 		if errors.Is(err, k.is) {
-			g.found(k.kind, key, "the manifest cannot be read, so everything is kept: "+err.Error())
+			g.found(k.kind, key, "the manifest cannot be read, so everything is kept: "+below(err).Error())
 			return
 		}
 	}

@@ -201,7 +201,7 @@ func (r *rebuilder) look(ctx context.Context) error {
 // lookAtDamage gets the version of an object that is no manifest of this log.
 func (r *rebuilder) lookAtDamage(ctx context.Context, damage error) error {
 	key := manifest.Key(r.id)
-	r.rep.Found, r.rep.Why = RebuildDamaged, damage.Error()
+	r.rep.Found, r.rep.Why = RebuildDamaged, below(damage).Error()
 	obj, err := r.b.store.Get(ctx, key, objstore.GetOptions{Limit: 4 * manifest.MaxManifest})
 	if errors.Is(err, objstore.ErrTooLarge) {
 		obj.Info, err = r.b.store.Head(ctx, key)

@@ -237,7 +237,7 @@ func TestCommitOthers(t *testing.T) {
 	t.Run("a create meets a log", func(t *testing.T) {
 		st, _ := begun(t)
 		_, err := Commit(t.Context(), st, Head{}, creating("late"), quick)
-		if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "1 event, owner owner") {
+		if !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "it has 1 event, and its owner is writer owner") {
 			t.Error(err)
 		}
 	})

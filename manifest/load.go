@@ -89,7 +89,7 @@ func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptio
 			err = fmt.Errorf("%w: it is the manifest of log %q", segment.ErrCorrupt, r.Log)
 		}
 		if errors.Is(err, segment.ErrCorrupt) {
-			return fail(err, "restore the object from a backup or an older version of it")
+			return fail(err, "restore the object from a backup or an older version of it; where there is none, `s3logctl fsck --rebuild` says what can be made of the segments")
 		}
 		if err != nil {
 			return fail(err, "")
@@ -180,5 +180,5 @@ func existing(r *Record) error {
 	if r.State == StateDeleted {
 		return ErrDeleted
 	}
-	return fmt.Errorf("%w: %s, owner %s", ErrExists, words.Count(r.Next, "event"), r.Owner.Writer)
+	return fmt.Errorf("%w: it has %s, and its owner is writer %s", ErrExists, words.Count(r.Next, "event"), r.Owner.Writer)
 }

@@ -116,10 +116,11 @@ type failure struct {
 	Token string  `json:"token,omitempty"`
 }
 
-// describe collects what an error and its causes say, the outer ones first.
-func describe(err error) (failure, int) {
+// describe collects what an error of a verb and its causes say, the outer ones
+// first.
+func describe(err error, verb string) (failure, int) {
 	exit, code := classify(err)
-	f := failure{Error: err.Error(), Code: code, Token: backend.Token(err)}
+	f := failure{Error: errorText(err, verb), Code: code, Token: backend.Token(err)}
 	if t, ok := errors.AsType[tokened](err); ok {
 		f.Token = t.token
 	}
@@ -166,7 +167,7 @@ func (g *globals) complain(err error) {
 		return
 	}
 	_ = g.out.Flush() // in the order in which things happened; its error comes again
-	f, exit := describe(err)
+	f, exit := describe(err, g.verb)
 	if g.exit == exitDone {
 		g.exit = exit
 	}

@@ -118,17 +118,18 @@ func TestDescribe(t *testing.T) {
 	outer := fmt.Errorf("file: %w", &backend.OpError{Op: "load", Log: "outer", Seq: -1, Err: fmt.Errorf("%w: %w", backend.ErrMissing, inner)})
 	text := func(s string) *string { return &s }
 	seq := int64(7)
+	const said = `file: read "outer": object is missing: read "inner" (object "segments/x") at seq 7: Get k: object does not exist`
 	for _, test := range []struct {
 		err  error
 		want failure
 		exit int
 	}{
 		{errors.New("a\nb"), failure{Error: "a\nb", Code: "failure"}, 1},
-		{outer, failure{Error: outer.Error(), Code: "missing", Log: text("outer"), Key: text("segments/x"), Seq: &seq, Hint: text("store's")}, 6},
-		{withHint(outer, "mine"), failure{Error: outer.Error(), Code: "missing", Log: text("outer"), Key: text("segments/x"), Seq: &seq, Hint: text("mine")}, 6},
+		{outer, failure{Error: said, Code: "missing", Log: text("outer"), Key: text("segments/x"), Seq: &seq, Hint: text("store's")}, 6},
+		{withHint(outer, "mine"), failure{Error: said, Code: "missing", Log: text("outer"), Key: text("segments/x"), Seq: &seq, Hint: text("mine")}, 6},
 		{tokened{backend.ErrOutcomeUnknown, "t"}, failure{Error: "outcome unknown", Code: "outcome-unknown", Token: "t"}, 9},
 	} {
-		got, exit := describe(test.err)
+		got, exit := describe(test.err, "read")
 		if diff := cmp.Diff(test.want, got); diff != "" || exit != test.exit {
 			t.Errorf("%v: exit code %d, -want +got:\n%s", test.err, exit, diff)
 		}

@@ -142,7 +142,7 @@ func newExamined(l *backend.FsckLog) examined {
 	}
 	if l.Err != nil {
 		_, out.Code = classify(l.Err)
-		out.Error = l.Err.Error()
+		out.Error = errorText(l.Err, "")
 	}
 	return out
 }
@@ -253,7 +253,7 @@ func fsckError(l *backend.FsckLog) error {
 			hint = "`s3logctl fsck --rebuild` says what can be made of its segments; run no gc before that"
 		}
 		return &backend.OpError{Op: "fsck", Log: l.Log, Key: worst.Key, Seq: worst.Seq, Hint: hint,
-			Err: fmt.Errorf("%w: %s, the worst: %s", cause, words.Count(n, "finding"), worst.Detail)}
+			Err: worstOf(cause, n, worst)}
 	case l.Err != nil:
 		return l.Err
 	case l.Verified != nil && !l.Verified.OK():
@@ -291,6 +291,9 @@ func (c examined) text(w io.Writer) {
 	}
 	if l.Verified != nil {
 		for _, f := range l.Verified.Findings {
+			if slices.Contains(l.Findings, f) {
+				continue
+			}
 			fmt.Fprintf(w, "  %s: %s: %s\n", f.Kind, quote(f.Key), oneLine(f.Detail))
 		}
 	}

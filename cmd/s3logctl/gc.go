@@ -97,7 +97,7 @@ func newCollected(l *backend.GCLog, dryRun bool) collected {
 	for _, o := range l.Objects {
 		j := collectedObject{Key: o.Key, Size: o.Size, Modified: o.Modified.UnixMilli(), Fate: string(o.Fate), Removed: o.Removed}
 		if o.Err != nil {
-			j.Error = o.Err.Error()
+			j.Error = errorText(o.Err, "")
 		}
 		out.Objects = append(out.Objects, j)
 	}

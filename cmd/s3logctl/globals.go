@@ -50,6 +50,8 @@ type globals struct {
 
 	screen *screen // stderr, for what comes and goes
 
+	verb string // what was asked for; empty before that is known
+
 	store    string
 	output   string
 	label    string
@@ -91,7 +93,8 @@ func (g *globals) addFlags(root *cobra.Command) {
 }
 
 // check refuses values of the flags that no verb can use.
-func (g *globals) check() error {
+func (g *globals) check(cmd *cobra.Command) error {
+	g.verb = verbName(cmd)
 	if g.output != outputText && g.output != outputJSON {
 		output := g.output
 		g.output = outputText

@@ -207,6 +207,8 @@ func (f *importFlags) flawHint(n int64, err error) string {
 	switch {
 	case n > 0:
 		return "--salvage imports the events before the flaw"
+	case errors.Is(err, segment.ErrCorrupt):
+		return "every line of a session file is one JSON object, and the file is plain text or zstd"
 	case f.wrap == "" && errors.Is(err, segment.ErrInvalidEvent):
 		return "lines of another format, such as other agents write, are imported with --wrap TYPE"
 	}

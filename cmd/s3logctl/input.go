@@ -143,10 +143,15 @@ func atLine(lines []eventLine, err error) error {
 	if ee, ok := errors.AsType[*segment.EventError](err); ok && ee.Index >= 0 && ee.Index < len(lines) {
 		at := lines[ee.Index]
 		err = fmt.Errorf("%s, line %d: %w", quote(at.file), at.line, err)
-		if errors.Is(err, backend.ErrInvalidEvent) && sessionfile.CheckHeader(at.text) == nil {
+		switch {
+		case !errors.Is(err, backend.ErrInvalidEvent):
+			return err
+		case sessionfile.CheckHeader(at.text) == nil:
 			return withHint(err, "it is the header of a session file, which `s3logctl import` takes")
+		case ee.Type == segment.TypeEndSeed:
+			return withHint(err, "`s3logctl resume`, `fork` and `replay` write boundaries; files that have some are imported")
 		}
-		return err
+		return withHint(err, `an event is a JSON object on one line, {"type":"note","data":…}; seq and time are assigned where both are absent`)
 	}
 	if errors.Is(err, backend.ErrTooLarge) {
 		return tooMuch(err)

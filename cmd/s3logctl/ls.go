@@ -66,7 +66,7 @@ func newEntry(e backend.Entry, sizes bool) entry {
 	}
 	if e.Err != nil {
 		_, out.Code = classify(e.Err)
-		out.Error = e.Err.Error()
+		out.Error = errorText(e.Err, "")
 		return out
 	}
 	state := string(e.State)
@@ -88,6 +88,7 @@ func runLs(ctx context.Context, g *globals, f lsFlags) error {
 	if err != nil {
 		return err
 	}
+	g.verb = "" // what follows is about one of many logs each
 	table := newTable(g, order, f)
 	total, failed := 0, 0
 	var first error
@@ -165,7 +166,7 @@ func (t *table) add(e backend.Entry, now time.Time) {
 	}
 	name := quote(e.Log)
 	if e.Err != nil {
-		name += "  (" + oneLine(e.Err.Error()) + ")"
+		name += "  (" + oneLine(errorText(e.Err, "")) + ")"
 	} else {
 		count, state = fmt.Sprint(e.Next), string(e.State)
 	}

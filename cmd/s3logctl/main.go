@@ -104,7 +104,7 @@ embedded store in the user's data directory.`,
 		SilenceErrors:              true,
 		SilenceUsage:               true,
 		SuggestionsMinimumDistance: 2,
-		PersistentPreRunE:          func(*cobra.Command, []string) error { return g.check() },
+		PersistentPreRunE:          func(cmd *cobra.Command, _ []string) error { return g.check(cmd) },
 		Version:                    buildVersion().String(),
 	}
 	root.SetVersionTemplate("{{.Version}}\n")

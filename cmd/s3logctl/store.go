@@ -147,10 +147,32 @@ func noDirectory(at location) error {
 	return withHint(err, "`s3logctl import` and `s3logctl append --create` begin a store there; --store names another one")
 }
 
+// openS3 opens a bucket. What goes wrong by then is a matter of the configuration.
+func openS3(ctx context.Context, c s3store.Config) (objstore.Store, error) {
+	store, err := s3store.Open(ctx, c)
+	switch {
+	case errors.Is(err, s3store.ErrNoRegion):
+		return nil, withHint(fmt.Errorf("bucket %s: %w", quote(c.Bucket), s3store.ErrNoRegion),
+			"put region=… into the store's URL, or set AWS_REGION or a profile that has one; for a server that is not AWS, endpoint=…")
+	case err != nil:
+		return nil, reworded{err, strings.TrimPrefix(err.Error(), "s3store: ")}
+	}
+	return store, nil
+}
+
+// reworded is an error with a text of its own.
+type reworded struct {
+	error
+	text string
+}
+
+func (r reworded) Error() string { return r.text }
+func (r reworded) Unwrap() error { return r.error }
+
 // openStore opens the store at a place. Only S3 loads an AWS configuration.
 func openStore(ctx context.Context, at location, use use) (objstore.Store, error) {
 	if at.dir == "" {
-		return s3store.Open(ctx, at.s3)
+		return openS3(ctx, at.s3)
 	}
 	if use != useCreate {
 		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {

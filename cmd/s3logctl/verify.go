@@ -199,7 +199,25 @@ func findingsError(r backend.Report) error {
 			worst, cause = f, is
 		}
 	}
-	return &backend.OpError{Op: "verify", Log: r.Log, Key: worst.Key, Seq: worst.Seq, Err: fmt.Errorf("%w: %s, the worst: %s", cause, words.Count(n, "finding"), worst.Detail)}
+	return &backend.OpError{Op: "verify", Log: r.Log, Key: worst.Key, Seq: worst.Seq, Err: worstOf(cause, n, worst), Hint: findingHints[worst.Kind]}
+}
+
+// findingHints say what can be done about a finding, by its kind.
+var findingHints = map[string]string{
+	"damaged": "put the object back from a backup, a copy (`s3logctl cp`) or an older version of it",
+	"missing": "somebody has removed the object: put it back from a backup, a copy (`s3logctl cp`) or an older version of it",
+	"denied":  "these credentials may not read the object (s3:GetObject, and kms:Decrypt if a KMS key encrypts it)",
+	"version": "use a newer s3log",
+	"since":   "the history of the log is not the one that was noted: look for who has changed it (versions of the manifest, access logs)",
+	"parent":  "`s3logctl diff PARENT CHILD --verify` shows where they part; the fork itself is whole",
+}
+
+// worstOf is the worst of n findings, which is of a kind.
+func worstOf(kind error, n int64, worst backend.Finding) error {
+	if n == 1 {
+		return fmt.Errorf("%w: %s", kind, worst.Detail)
+	}
+	return fmt.Errorf("%w: %s, the worst: %s", kind, words.Count(n, "finding"), worst.Detail)
 }
 
 // kindError is the error that a kind of finding is.

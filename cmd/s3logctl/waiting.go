@@ -74,7 +74,7 @@ func (w *wait) note(g *globals, silence bool, what string, err error, begin time
 		return
 	}
 	w.said = true
-	g.notice("the store %s, still trying: %v", what, err)
+	g.notice("the store %s, still trying: %s", what, errorText(err, ""))
 }
 
 // end keeps quiet from now on.

@@ -151,7 +151,11 @@ func (g *guard) admit(ctx context.Context, op, key string) error {
 	case errors.Is(err, objstore.ErrDenied):
 		e.Class = objstore.ErrDenied
 		if cause == nil || cause.Code == "" || cause.Code == "AccessDenied" { // not a wrong secret key
-			e.Hint = "these credentials may not write here. A writer also needs to read, write and delete below " + probePrefix + ", where a store that is not known is tried first; with profile=conditional in the store URL it is taken to honour conditions"
+			what := "these credentials may not write here"
+			if cause != nil && cause.Op == "Put" && cause.Hint != "" { // the KMS key, perhaps
+				what = cause.Hint
+			}
+			e.Hint = what + ". A writer also needs to read, write and delete below " + probePrefix + ", where a store that is not known is tried first; with profile=conditional in the store URL it is taken to honour conditions"
 		}
 	case errors.Is(err, objstore.ErrRefused):
 		e.Class = objstore.ErrRefused

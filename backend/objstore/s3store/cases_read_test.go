@@ -41,7 +41,7 @@ func TestA13WrongRegion(t *testing.T) {
 	_, errPut := put(t, s, objstore.IfAbsent())
 	for _, err := range []error{errGet, errHead, errPut} {
 		var e *objstore.Error
-		if !errors.As(err, &e) || !errors.Is(err, objstore.ErrRefused) || errors.Is(err, objstore.ErrDenied) || e.Hint != "the bucket is in another region: set region=eu-x" {
+		if !errors.As(err, &e) || !errors.Is(err, objstore.ErrRefused) || errors.Is(err, objstore.ErrDenied) || e.Hint != "the bucket is in another region: set region=eu-x in the store's URL" {
 			t.Errorf("got %v, hint %q", err, e.Hint)
 		}
 	}

@@ -90,7 +90,7 @@ var byCode = map[string]verdict{
 	"AuthorizationHeaderMalformed":       {objstore.ErrRefused, hintRegion},
 	"IllegalLocationConstraintException": {objstore.ErrRefused, hintRegion},
 	"NoSuchBucket":                       {objstore.ErrRefused, hintBucket},
-	"InvalidBucketName":                  {objstore.ErrRefused, "the endpoint does not accept this bucket name"},
+	"InvalidBucketName":                  {objstore.ErrRefused, hintName},
 	"SecondLevelDomainForbidden":         {objstore.ErrRefused, "this provider wants virtual-host addresses: path-style=false"},
 	"InvalidObjectState":                 {objstore.ErrRefused, "the object is archived: restore it first"},
 
@@ -121,6 +121,7 @@ const (
 	hintMarker      = "it was deleted: its newest version is a delete marker"
 	hintNotS3       = "is the endpoint an S3 endpoint, and is there such a bucket?"
 	hintBucket      = "there is no such bucket at this endpoint: check the bucket's name, the endpoint and the region"
+	hintName        = "a bucket's name has 3 to 63 lower-case letters, digits, dots and hyphens, and begins and ends with a letter or a digit; what follows it in the store's URL, s3://BUCKET/PREFIX, is the prefix"
 	hintProxy       = "a proxy between here and the store wants to know who asks: HTTPS_PROXY may name user and password"
 	hintSize        = "something between here and the store allows no body of this size (client_max_body_size in nginx); s3log sends up to 10 MiB at once"
 	hintCertificate = "the certificate is not trusted (AWS_CA_BUNDLE names further authorities), or is not for this host name: a bucket's name in front of it needs a wildcard, path-style=true needs none"
@@ -271,7 +272,7 @@ func (r reply) region() string {
 // regionHint names the region where the reply does.
 func (r reply) regionHint() string {
 	if region := r.region(); region != "" {
-		return hintRegion + ": set region=" + region
+		return hintRegion + ": set region=" + region + " in the store's URL"
 	}
 	return hintRegion + ": set the right one, or the right endpoint"
 }

@@ -95,10 +95,10 @@ func NewClient(ctx context.Context, c Config) (*s3.Client, error) {
 		// costs a second or two, so it comes last.
 		machine, err := config.LoadDefaultConfig(ctx, append(options, config.WithEC2IMDSRegion())...)
 		if err != nil {
-			return nil, fmt.Errorf("%w (%w)", errNoRegion, err)
+			return nil, fmt.Errorf("s3store: %w: %w", ErrNoRegion, err)
 		}
 		if machine.Region == "" {
-			return nil, errNoRegion
+			return nil, fmt.Errorf("s3store: %w", ErrNoRegion)
 		}
 		cfg = machine
 		client = build()
@@ -106,7 +106,9 @@ func NewClient(ctx context.Context, c Config) (*s3.Client, error) {
 	return client, nil
 }
 
-var errNoRegion = errors.New("s3store: no region: give region=, or set AWS_REGION or a profile that has one (or endpoint= if this is not AWS)")
+// ErrNoRegion: neither the Config (region=) nor the environment (AWS_REGION, a
+// profile, the machine) says in which region of AWS the bucket is.
+var ErrNoRegion = errors.New("no region is named")
 
 // newRetryer repeats reads with growing, jittered pauses of up to 20 s each.
 // Unlike the SDK's default it has no budget shared by all requests, which a
