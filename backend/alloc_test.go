@@ -6,9 +6,13 @@ package backend_test
 
 import (
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"testing"
+
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore/memstore"
@@ -18,10 +22,10 @@ import (
 // appendCost is what one append of n small events allocates, in number and in
 // bytes, on a log whose tail has about so many bytes already; body is the size of
 // the manifest that it puts.
-func appendCost(t *testing.T, tail, n int) (allocs, bytes, body float64) {
+func appendCost(t *testing.T, opt backend.Options, tail, n int) (allocs, bytes, body float64) {
 	t.Helper()
 	store := &sink{}
-	l := create(t, backend.New(store, backend.Options{}), "log")
+	l := create(t, backend.New(store, opt), "log")
 	defer closeLog(t, l)
 	rng := rand.New(rand.NewPCG(1, uint64(tail)))
 	const piece = 1000
@@ -67,7 +71,7 @@ func TestAllocationsOfAnAppend(t *testing.T) {
 	}{{1, 85, 12 << 10}, {25, 300, 40 << 10}} {
 		var first float64
 		for _, tail := range []int{0, 4_000, 16_000, 40_000} {
-			allocs, bytes, body := appendCost(t, tail, tt.events)
+			allocs, bytes, body := appendCost(t, backend.Options{}, tail, tt.events)
 			t.Logf("%d events on a tail of %d bytes: %.0f allocations, %.0f bytes; the body has %.0f", tt.events, tail, allocs, bytes, body)
 			if tail == 0 {
 				first = allocs
@@ -77,6 +81,28 @@ func TestAllocationsOfAnAppend(t *testing.T) {
 			}
 			if most := tt.fixed + copies*body; bytes > most {
 				t.Errorf("an append of %d events on a tail of %d bytes allocates %.0f bytes, at most %.0f are expected", tt.events, tail, bytes, most)
+			}
+		}
+	}
+}
+
+// Whoever wants to be told pays a few allocations for each append, however many
+// events it has; TestNobodyWatches says what others pay.
+func TestAllocationsOfAWatchedAppend(t *testing.T) {
+	for _, events := range []int{1, 25} {
+		off, _, _ := appendCost(t, backend.Options{}, 0, events)
+		for name, tt := range map[string]struct {
+			opt  backend.Options
+			most float64 // more than off
+		}{
+			"logger":  {backend.Options{Logger: slog.New(slog.DiscardHandler)}, 20},
+			"metrics": {backend.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))}, 20},
+			"spans":   {backend.Options{TracerProvider: sdktrace.NewTracerProvider()}, 40},
+		} {
+			on, _, _ := appendCost(t, tt.opt, 0, events)
+			t.Logf("%d events: %.0f allocations, %.0f with %s", events, off, on, name)
+			if on > off+tt.most {
+				t.Errorf("%s: %.0f allocations for %d events, %.0f without; at most %.0f more are expected", name, on, events, off, tt.most)
 			}
 		}
 	}

@@ -18,13 +18,15 @@ import (
 type Backend struct {
 	*Reader
 	store objstore.Store
+	tel   *telemetry // nil: nobody watches
 	// merging bounds the memory of merges: one at a time per Backend.
 	merging chan struct{}
 }
 
 // New makes a Backend on a store. It sends nothing.
 func New(store objstore.Store, opt Options) *Backend {
-	return &Backend{Reader: NewReader(store, opt), store: store, merging: make(chan struct{}, 1)}
+	tel := newTelemetry(opt)
+	return &Backend{Reader: NewReader(store, opt), store: tel.watch(store), tel: tel, merging: make(chan struct{}, 1)}
 }
 
 // Create opens a handle on a new log. It sends nothing: the log begins to exist
@@ -167,9 +169,20 @@ func (b *Backend) Decide(ctx context.Context, token string) (Decision, error) {
 	if err != nil {
 		return Decision{}, &OpError{Op: "decide", Seq: -1, Err: err, Hint: "pass the token exactly as it was printed"}
 	}
+	ctx, op := b.tel.begin(ctx, "decide", in.Log)
+	d, err := b.decide(ctx, in)
+	if err == nil {
+		b.tel.decided(ctx, in.Log, d.Committed, d.First)
+	}
+	op.end(ctx, d.Receipt, err)
+	return d, err
+}
+
+func (b *Backend) decide(ctx context.Context, in manifest.Intent) (Decision, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.opt.CommitTimeout)
 	defer cancel()
-	set, err := manifest.Settle(ctx, b.store, in, b.writer(), b.commitOptions())
+	w := b.writer()
+	set, err := manifest.Settle(ctx, b.store, in, w, b.commitOptions())
 	if err != nil {
 		if errors.Is(err, ErrOutcomeUnknown) {
 			// Of the settling commit. The question remains the one that was asked.
@@ -180,6 +193,9 @@ func (b *Backend) Decide(ctx context.Context, token string) (Decision, error) {
 	d := Decision{Committed: set.Verdict.Landed(), Receipt: Receipt{Log: in.Log, First: in.First}}
 	if r := set.Head.Record; r != nil {
 		d.place(r)
+		if r.Owner != nil && r.Owner.Writer == w.ID {
+			b.tel.takeover(ctx, manifest.KindDecide)
+		}
 	}
 	if d.Committed {
 		d.Count = in.Count

@@ -198,6 +198,13 @@ func birthOf(uid, id string, header []byte, origin *manifest.Origin) *segment.Fo
 // that after its last event; commit is set where some of them are not committed
 // yet and only that commit may name it.
 func (l *Log) makeSeal(ctx context.Context, c *segment.Codec, t tail, state segment.State, epoch uint32, commit string, birth *segment.Footer) (*prepared, error) {
+	ctx, op := l.b.tel.begin(ctx, "seal", l.id)
+	p, err := l.seal(ctx, c, t, state, epoch, commit, birth)
+	op.upkeep(ctx, l, err)
+	return p, err
+}
+
+func (l *Log) seal(ctx context.Context, c *segment.Codec, t tail, state segment.State, epoch uint32, commit string, birth *segment.Footer) (*prepared, error) {
 	name := manifest.Name{First: t.first, Epoch: epoch, Nonce: manifest.NewNonce()}
 	w := segment.NewWriter(c, segment.LevelBetter, segment.FrameRaw, t.first)
 	for _, f := range t.frames {

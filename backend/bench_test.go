@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
@@ -103,6 +106,36 @@ func BenchmarkAppend(b *testing.B) {
 				perEvent(b, int64(events*b.N), used)
 			})
 		}
+	}
+}
+
+// BenchmarkAppendWatched is BenchmarkAppend of one event on nothing, with what
+// tells about it: nothing; a logger, which has nothing to say; metrics; spans that
+// nobody samples; and spans that are all made.
+func BenchmarkAppendWatched(b *testing.B) {
+	unsampled := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.NeverSample()))
+	sampled := sdktrace.NewTracerProvider(sdktrace.WithSampler(sdktrace.AlwaysSample()))
+	for _, by := range []struct {
+		name string
+		opt  backend.Options
+	}{
+		{"nothing", backend.Options{}},
+		{"logger", backend.Options{Logger: slog.New(slog.DiscardHandler)}},
+		{"metrics", backend.Options{MeterProvider: sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader()))}},
+		{"unsampled", backend.Options{TracerProvider: unsampled}},
+		{"spans", backend.Options{TracerProvider: sampled}},
+	} {
+		b.Run(by.name, func(b *testing.B) {
+			l := create(b, backend.New(&sink{}, by.opt), "log")
+			events := [][]byte{[]byte(`{"type":"note","time":1,"data":{}}`)}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := l.Append(b.Context(), events, backend.AppendOptions{}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			closeLog(b, l)
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/s3log/s3log/manifest"
@@ -106,16 +107,23 @@ func (l *Log) commit(ops []*appendOp) {
 	// Whoever waits may stop waiting; what was sent is decided all the same.
 	ctx, cancel := context.WithTimeout(context.Background(), l.b.opt.CommitTimeout)
 	defer cancel()
+	ctx, links := l.b.tel.callers(ctx, ops)
 	c := &batch{l: l, ops: ops}
 	if err := l.look(ctx, ops); err != nil {
 		l.failed(c, err)
 		return
 	}
-	res, err := manifest.Commit(ctx, l.b.store, l.head, c.step, l.b.commitOptions())
-	if err == nil && res.Proposal == nil && l.lookAgain(ctx, c) {
-		res, err = manifest.Commit(ctx, l.b.store, l.head, c.step, l.b.commitOptions())
+	name := "append"
+	if !slices.ContainsFunc(ops, (*appendOp).mayWrite) {
+		name = "" // nothing that anybody would look for
 	}
-	l.pace.end(time.Now(), res)
+	res, err := l.b.commit(ctx, name, l.id, l.head, c.step, links...)
+	if err == nil && res.Proposal == nil && l.lookAgain(ctx, c) {
+		res, err = l.b.commit(ctx, name, l.id, l.head, c.step, links...)
+	}
+	if l.pace.end(time.Now(), res) {
+		l.b.tel.slowed(ctx, l.id, l.pace.slower)
+	}
 	if err != nil {
 		l.failed(c, err)
 		return
@@ -210,6 +218,11 @@ func (l *Log) failed(c *batch, err error) {
 	l.finish(rest, func(op *appendOp) { op.err = op.refusal(err) })
 }
 
+// mayWrite reports whether an operation is more than a barrier.
+func (op *appendOp) mayWrite() bool {
+	return len(op.events) > 0 || op.last || op.seal || op.claim
+}
+
 // refusal is what an operation is told that came after the one that ended the
 // handle.
 func (op *appendOp) refusal(err error) error {
@@ -241,13 +254,20 @@ func (e *unsentError) As(target any) bool {
 
 func (l *Log) finish(ops []*appendOp, set func(*appendOp)) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	var late []*appendOp // nobody waits for it any more, and somebody has its token
 	for _, op := range ops {
 		set(op)
 		if op == l.last && op.err != nil && l.err == nil {
 			l.last = nil // nothing was released
 		}
+		if op.cancelled && op.intent != nil && !errors.Is(op.err, ErrOutcomeUnknown) {
+			late = append(late, op)
+		}
 		close(op.done)
+	}
+	l.mu.Unlock()
+	for _, op := range late {
+		l.b.tel.decided(context.Background(), l.id, op.err == nil, op.intent.First)
 	}
 }
 

@@ -95,10 +95,12 @@ func (b *Backend) Copy(ctx context.Context, src *Reader, id string, opt CopyOpti
 
 func (b *Backend) copyLog(ctx context.Context, src *Reader, id string, opt CopyOptions, room *semaphore.Weighted) (CopyReport, error) {
 	c := &copying{b: b, src: src, id: id, opt: opt, w: b.writer(), room: room, rep: CopyReport{Log: id}}
+	ctx, op := b.tel.begin(ctx, "copy", id)
 	err := c.w.Check()
 	if err == nil {
 		err = c.run(ctx)
 	}
+	op.end(ctx, Receipt{}, err)
 	return c.rep, opError("copy", id, err)
 }
 
@@ -132,7 +134,7 @@ func (c *copying) run(ctx context.Context) error {
 	if err != nil {
 		base = manifest.Head{}
 	}
-	res, err := c.b.commitBulk(ctx, base, c.step)
+	res, err := c.b.commitBulk(ctx, "copy", c.id, base, c.step)
 	if errors.Is(err, ErrOutcomeUnknown) {
 		// Whether it has landed shows when it is repeated. To settle it would be to
 		// take the copy over.

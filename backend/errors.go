@@ -123,6 +123,54 @@ func below(err error) error {
 	return err
 }
 
+// codes name errors; docs/cli.md lists them. An error that matches several is the
+// first one.
+var codes = []struct {
+	err  error
+	code string
+}{
+	{ErrOutcomeUnknown, "outcome-unknown"},
+	{ErrFenced, "fenced"},
+	{ErrHeld, "held"},
+	{ErrExists, "exists"},
+	{ErrDiverged, "diverged"},
+	{ErrSeqMismatch, "seq-mismatch"},
+	{ErrKeyConflict, "key-conflict"},
+	{ErrOpenTurn, "open-turn"},
+	{ErrDeleted, "deleted"},
+	{ErrNotFound, "not-found"},
+	{ErrUnsupportedVersion, "unsupported-version"},
+	{ErrMissing, "missing"},
+	{ErrRolledBack, "rolled-back"},
+	{ErrCorrupt, "corrupt"},
+	{objstore.ErrTooLarge, "corrupt"}, // an object that no writer made
+	{ErrInvalidEvent, "invalid-event"},
+	{ErrTooLarge, "too-large"},
+	{ErrDenied, "denied"},
+	{ErrUnsupportedStore, "unsupported-store"},
+	{objstore.ErrNotExist, "not-found"},
+	{ErrClosed, "closed"},
+	{context.Canceled, "interrupted"},
+	{objstore.ErrUndecided, "unavailable"},
+	{objstore.ErrUnsent, "unavailable"},
+	{context.DeadlineExceeded, "unavailable"},
+}
+
+// Code names an error in a word, as JSON of s3logctl, logs and metrics do: fenced,
+// outcome-unknown, denied and so on. It is failure for an error without a name,
+// and empty for nil.
+func Code(err error) string {
+	if err == nil {
+		return ""
+	}
+	for _, c := range codes {
+		if errors.Is(err, c.err) {
+			return c.code
+		}
+	}
+	return "failure"
+}
+
 func argError(op, id, format string, args ...any) error {
 	return &OpError{Op: op, Log: id, Seq: -1, Err: fmt.Errorf(format, args...)}
 }

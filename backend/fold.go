@@ -107,6 +107,13 @@ func (b *Backend) Fold(ctx context.Context, id string, opt FoldOptions) (FoldRep
 	case opt.MaxBytes < foldBytesMin || opt.MaxBytes > foldBytesMax:
 		return FoldReport{}, argError("fold", id, "segments of at most %d bytes: it must be from %d to %d", opt.MaxBytes, foldBytesMin, foldBytesMax)
 	}
+	ctx, op := b.tel.begin(ctx, "fold", id)
+	rep, err := b.fold(ctx, id, opt)
+	op.folded(ctx, opt, &rep, err)
+	return rep, err
+}
+
+func (b *Backend) fold(ctx context.Context, id string, opt FoldOptions) (FoldReport, error) {
 	head, err := b.open(ctx, id)
 	if err != nil {
 		return FoldReport{}, opError("fold", id, err)
@@ -405,7 +412,7 @@ func (r *foldResult) commit(ctx context.Context) error {
 	f := r.f
 	cctx, cancel := context.WithTimeout(ctx, f.b.opt.CommitTimeout)
 	defer cancel()
-	res, err := manifest.Commit(cctx, f.b.store, f.head, r.propose, f.b.commitOptions())
+	res, err := f.b.commit(cctx, "fold", f.id(), f.head, r.propose)
 	if err == nil {
 		f.head = res.Head
 		f.b.remember(f.id(), res.Head.Record)

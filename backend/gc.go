@@ -127,7 +127,13 @@ func (g *GCLog) Removed() (objects int, bytes int64) {
 func (b *Backend) GC(ctx context.Context, opt GCOptions) iter.Seq2[GCLog, error] {
 	return func(yield func(GCLog, error) bool) {
 		c := &collector{b: b, opt: opt, w: b.writer()}
+		ctx, op := b.tel.begin(ctx, "gc", opt.Log)
 		err := c.run(ctx, func(g GCLog) bool { return yield(g, nil) })
+		if errors.Is(err, errEnough) {
+			op.collected(ctx, c, nil)
+		} else {
+			op.collected(ctx, c, err)
+		}
 		if err != nil && !errors.Is(err, errEnough) {
 			yield(GCLog{}, opError("gc", opt.Log, err))
 		}
@@ -142,6 +148,9 @@ type collector struct {
 	b   *Backend
 	opt GCOptions
 	w   manifest.Writer
+
+	removed int // so far: objects, and their bytes
+	freed   int64
 }
 
 func (c *collector) run(ctx context.Context, yield func(GCLog) bool) error {

@@ -181,7 +181,7 @@ func (c *collector) settle(ctx context.Context, out *GCLog, g *group, head manif
 	bctx, cancel := context.WithTimeout(ctx, c.b.opt.CommitTimeout)
 	defer cancel()
 	tries := 0
-	res, err := manifest.Commit(bctx, c.b.store, head, func(_ context.Context, base manifest.Head) (*manifest.Proposal, error) {
+	res, err := c.b.commit(bctx, "gc", out.Log, head, func(_ context.Context, base manifest.Head) (*manifest.Proposal, error) {
 		if !unsettled(base.Record) {
 			return nil, nil
 		}
@@ -189,7 +189,7 @@ func (c *collector) settle(ctx context.Context, out *GCLog, g *group, head manif
 			return nil, errBusy
 		}
 		return c.removal().Barrier(base.Record, out.Log, c.w, g.listed)
-	}, c.b.commitOptions())
+	})
 	if err != nil {
 		// It may have landed all the same, and others may have been there.
 		if again, rerr := c.read(ctx, g); rerr == nil {
@@ -229,6 +229,12 @@ func (c *collector) remove(ctx context.Context, objects []GCObject) {
 	}
 	close(work)
 	wg.Wait()
+	for i := range objects {
+		if objects[i].Removed && !c.opt.DryRun {
+			c.removed++
+			c.freed += objects[i].Size
+		}
+	}
 }
 
 // probes removes what store proofs have left behind.

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
 	"github.com/s3log/s3log/manifest"
@@ -112,6 +113,7 @@ type appendOp struct {
 	renew  bool // of a claim: commit also where the log is owned already
 	spare  bool // of a claim: only if opening the handle has events to write
 	judge  *judging
+	span   trace.Span // of the caller, where spans are wanted
 
 	// Guarded by Log.mu. The intent of the commit that was sent with it says that
 	// it cannot be taken back any more; cancelled that its caller has gone before.
@@ -136,6 +138,13 @@ const MaxAppend = segment.MaxFrameRaw / 2
 // ErrTooLarge, ErrSeqMismatch and ErrKeyConflict concern this append alone;
 // every other one ends the handle.
 func (l *Log) Append(ctx context.Context, events [][]byte, opt AppendOptions) (Receipt, error) {
+	ctx, op := l.b.tel.begin(ctx, "append", l.id)
+	r, err := l.append(ctx, events, opt)
+	op.end(ctx, r, err)
+	return r, err
+}
+
+func (l *Log) append(ctx context.Context, events [][]byte, opt AppendOptions) (Receipt, error) {
 	pending, err := segment.PrepareBatch(events, time.Now().UnixMilli(), l.b.opt.Limits)
 	if err != nil {
 		return Receipt{}, l.fail("append", err)
@@ -167,6 +176,7 @@ func (l *Log) submit(ctx context.Context, name string, op *appendOp) (Receipt, e
 		return Receipt{}, l.fail(name, fmt.Errorf("waiting for room in the queue: %w", err))
 	}
 	defer l.room.Release(weight)
+	op.from(ctx, l.b.tel)
 	if err := l.enqueue(op); err != nil {
 		return Receipt{}, l.fail(name, err)
 	}
@@ -276,6 +286,7 @@ func (l *Log) Close(ctx context.Context, opt CloseOptions) error {
 	if !l.closed && err == nil {
 		// A lease would keep others waiting for nobody.
 		op = &appendOp{last: opt.Release || l.w.Lease > 0, seal: opt.Seal, done: make(chan struct{})}
+		op.from(ctx, l.b.tel)
 		l.push(op)
 	}
 	l.closed = true

@@ -72,6 +72,13 @@ func within(segs []manifest.SegmentRef) []manifest.SegmentRef {
 // makeMerge reads the segments, checks them, joins their events in larger frames
 // and uploads the result. It holds the inputs one at a time, and the output.
 func (l *Log) makeMerge(ctx context.Context, rec *manifest.Record, inputs []manifest.SegmentRef, epoch uint32) (*prepared, error) {
+	ctx, op := l.b.tel.begin(ctx, "merge", l.id)
+	p, err := l.merge(ctx, rec, inputs, epoch)
+	op.upkeep(ctx, l, err)
+	return p, err
+}
+
+func (l *Log) merge(ctx context.Context, rec *manifest.Record, inputs []manifest.SegmentRef, epoch uint32) (*prepared, error) {
 	select {
 	case l.b.merging <- struct{}{}:
 		defer func() { <-l.b.merging }()

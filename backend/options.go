@@ -1,7 +1,11 @@
 package backend
 
 import (
+	"log/slog"
 	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
@@ -55,6 +59,20 @@ type Options struct {
 	// MinBackoff and MaxBackoff bound the wait between two attempts of a commit.
 	// 0 means 50 ms and 5 s.
 	MinBackoff, MaxBackoff time.Duration
+	// Logger, unless nil, is told what is worth a line: takeovers, being fenced,
+	// commits that were repeated, unknown outcomes and what became of them, upkeep
+	// that failed, a store that slows down. It is called by the goroutines that do
+	// the work, with no lock held, and gets no event, header or key.
+	// docs/operating.md lists its records, and the spans and metrics below.
+	Logger *slog.Logger
+	// TracerProvider, unless nil, gets spans: one for each call of a Backend or a
+	// Log that may write, and one for each commit. That of a group commit is in the
+	// trace of one of its callers and links to the others.
+	TracerProvider trace.TracerProvider
+	// MeterProvider, unless nil, gets durations, and counts of retries, fences,
+	// takeovers, events and bytes. No global provider of OpenTelemetry is ever used.
+	// A Reader tells nothing: instrument the store's client.
+	MeterProvider metric.MeterProvider
 }
 
 func (o Options) withDefaults() Options {

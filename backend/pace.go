@@ -43,8 +43,9 @@ func (p *pacer) begin(now time.Time) {
 	p.began = now
 }
 
-// end notes how it went.
-func (p *pacer) end(now time.Time, res manifest.Result) {
+// end notes how it went, and reports whether commits are slowed down from now on.
+func (p *pacer) end(now time.Time, res manifest.Result) (slowed bool) {
+	slowed = p.slower == 0 && res.Throttled > 0
 	switch {
 	case res.Throttled > 0:
 		p.slower = min(max(2*p.slower, 100*time.Millisecond), 5*time.Second)
@@ -58,6 +59,7 @@ func (p *pacer) end(now time.Time, res manifest.Result) {
 	} else if res.Attempts == 1 {
 		p.trip += (d - p.trip) / 8
 	}
+	return slowed
 }
 
 const (

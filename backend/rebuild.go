@@ -105,10 +105,12 @@ func (b *Backend) Rebuild(ctx context.Context, id string, opt RebuildOptions) (R
 		return RebuildReport{}, argError("rebuild", id, "%w", err)
 	}
 	r := &rebuilder{b: b, id: id, w: b.writer(), opt: opt, rep: RebuildReport{Log: id, Unconfirmed: -1}}
+	ctx, op := b.tel.begin(ctx, "rebuild", id)
 	err := r.w.Check()
 	if err == nil {
 		err = r.run(ctx)
 	}
+	op.end(ctx, Receipt{}, err)
 	return r.rep, opError("rebuild", id, err)
 }
 
@@ -298,13 +300,13 @@ func (r *rebuilder) commit(ctx context.Context, p *manifest.Proposal) error {
 	cctx, cancel := context.WithTimeout(ctx, r.b.opt.CommitTimeout)
 	defer cancel()
 	first := true
-	res, err := manifest.Commit(cctx, r.b.store, manifest.Head{Version: r.head.Version}, func(context.Context, manifest.Head) (*manifest.Proposal, error) {
+	res, err := r.b.commit(cctx, "rebuild", r.id, manifest.Head{Version: r.head.Version}, func(context.Context, manifest.Head) (*manifest.Proposal, error) {
 		if !first {
 			return nil, errSettledMeanwhile
 		}
 		first = false
 		return p, nil
-	}, r.b.commitOptions())
+	})
 	rec := res.Head.Record
 	if err != nil {
 		// It may have landed all the same, or somebody else was first.
@@ -378,12 +380,12 @@ func (r *rebuilder) raise(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.b.opt.CommitTimeout)
 	defer cancel()
-	res, err := manifest.Commit(ctx, r.b.store, r.head, func(_ context.Context, base manifest.Head) (*manifest.Proposal, error) {
+	res, err := r.b.commit(ctx, "rebuild", r.id, r.head, func(_ context.Context, base manifest.Head) (*manifest.Proposal, error) {
 		if base.Record.State == manifest.StateOpen && base.Record.Epoch > highest {
 			return nil, nil // somebody else has raised it
 		}
 		return propose(base.Record)
-	}, r.b.commitOptions())
+	})
 	if errors.Is(err, ErrOutcomeUnknown) {
 		return &OpError{Op: "rebuild", Log: r.id, Key: manifest.Key(r.id), Seq: -1,
 			Err: fmt.Errorf("%w: whether the epoch was raised is not known: %s", objstore.ErrUndecided, err.Error()), Hint: "do it again"}

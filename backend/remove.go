@@ -20,6 +20,13 @@ import (
 // ErrOutcomeUnknown has a Token, which Decide settles, and repeating the call
 // does, too.
 func (b *Backend) Delete(ctx context.Context, id string, opt AdoptOptions) (Receipt, error) {
+	ctx, op := b.tel.begin(ctx, "delete", id)
+	r, err := b.delete(ctx, id, opt)
+	op.end(ctx, r, err)
+	return r, err
+}
+
+func (b *Backend) delete(ctx context.Context, id string, opt AdoptOptions) (Receipt, error) {
 	head, err := b.load(ctx, id)
 	if err != nil {
 		return Receipt{}, opError("delete", id, err)
@@ -30,9 +37,9 @@ func (b *Backend) Delete(ctx context.Context, id string, opt AdoptOptions) (Rece
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.opt.CommitTimeout)
 	defer cancel()
-	res, err := manifest.Commit(ctx, b.store, head, func(_ context.Context, base manifest.Head) (*manifest.Proposal, error) {
+	res, err := b.commit(ctx, "delete", id, head, func(_ context.Context, base manifest.Head) (*manifest.Proposal, error) {
 		return proposeDelete(base.Record, w, opt, b.now())
-	}, b.commitOptions())
+	})
 	if ce, ok := isCommitError(err); ok {
 		if ce.Verdict == manifest.Deleted && ce.Head.Record != nil {
 			res.Head, err = ce.Head, nil // by somebody else, at the same time

@@ -41,7 +41,9 @@ func (b *Backend) Resume(ctx context.Context, id string, opt ResumeOptions) (*Lo
 	if opt.Delay && opt.Release {
 		return nil, Receipt{}, argError("resume", id, "a resume that is delayed has nothing to release yet")
 	}
+	ctx, op := b.tel.begin(ctx, "resume", id)
 	l, r, err := b.resume(ctx, id, opt)
+	op.end(ctx, r, err)
 	if err == nil && opt.Release {
 		// What there was to write is in the log, also where somebody has replaced
 		// this writer since.
@@ -85,7 +87,10 @@ func (b *Backend) resume(ctx context.Context, id string, opt ResumeOptions) (*Lo
 // has to write (nothing, an adoption, closers and boundary) without waiting for
 // an append. It does nothing on a handle that owns its log.
 func (l *Log) Claim(ctx context.Context) (Receipt, error) {
-	return l.submit(ctx, "claim", &appendOp{claim: true, done: make(chan struct{})})
+	ctx, op := l.b.tel.begin(ctx, "claim", l.id)
+	r, err := l.submit(ctx, "claim", &appendOp{claim: true, done: make(chan struct{})})
+	op.end(ctx, r, err)
+	return r, err
 }
 
 // Renew asks others again not to take the log over for the term of the handle's
@@ -96,7 +101,9 @@ func (l *Log) Renew(ctx context.Context) error {
 	if l.w.Lease == 0 {
 		return argError("renew", l.id, "this handle has no lease: Options.Lease is not set")
 	}
-	_, err := l.submit(ctx, "renew", &appendOp{claim: true, renew: true, done: make(chan struct{})})
+	ctx, op := l.b.tel.begin(ctx, "renew", l.id)
+	r, err := l.submit(ctx, "renew", &appendOp{claim: true, renew: true, done: make(chan struct{})})
+	op.end(ctx, r, err)
 	return err
 }
 

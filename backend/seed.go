@@ -44,6 +44,13 @@ type ForkOptions struct {
 // ErrOpenTurn, ErrSeqMismatch (At beyond the end), ErrExists, ErrDeleted, those
 // of reading the parent and those of a commit.
 func (b *Backend) Fork(ctx context.Context, parent, child string, opt ForkOptions) (*Log, Receipt, error) {
+	ctx, op := b.tel.begin(ctx, "fork", child)
+	l, r, err := b.fork(ctx, parent, child, opt)
+	op.end(ctx, r, err)
+	return l, r, err
+}
+
+func (b *Backend) fork(ctx context.Context, parent, child string, opt ForkOptions) (*Log, Receipt, error) {
 	src := opt.Parent
 	if src == nil {
 		src = b.Reader
@@ -154,6 +161,13 @@ type ReplayOptions struct {
 // ErrInvalidEvent, ErrTooLarge, ErrSeqMismatch, that of the sequence, and those
 // of a commit.
 func (b *Backend) Replay(ctx context.Context, id string, events iter.Seq2[[]byte, error], opt ReplayOptions) (*Log, Receipt, error) {
+	ctx, op := b.tel.begin(ctx, "replay", id)
+	l, r, err := b.replay(ctx, id, events, opt)
+	op.end(ctx, r, err)
+	return l, r, err
+}
+
+func (b *Backend) replay(ctx context.Context, id string, events iter.Seq2[[]byte, error], opt ReplayOptions) (*Log, Receipt, error) {
 	fail := func(err error) (*Log, Receipt, error) { return nil, Receipt{}, opError("replay", id, err) }
 	header, created, err := checkHeader(opt.Header)
 	if err != nil {

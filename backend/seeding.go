@@ -45,7 +45,7 @@ func (s *seeding) commit(ctx context.Context) (*Log, Receipt, error) {
 	if err := s.w.Check(); err != nil {
 		return nil, Receipt{}, err
 	}
-	res, err := s.b.commitBulk(ctx, s.base, s.step)
+	res, err := s.b.commitBulk(ctx, s.birth.Origin.Kind, s.id, s.base, s.step)
 	if err != nil {
 		if ce, ok := isCommitError(err); ok {
 			ce.Intent.First, ce.Intent.Count = ce.Intent.Start, ce.Intent.End-ce.Intent.Start
@@ -70,10 +70,10 @@ func (s *seeding) commit(ctx context.Context) (*Log, Receipt, error) {
 	return l, r, nil
 }
 
-// commitBulk is manifest.Commit of a step that reads and uploads what takes the
+// commitBulk is commit with a step that reads and uploads what takes the
 // time that it needs, each object for itself. What is bounded as for every commit
 // is how long the manifest is tried.
-func (b *Backend) commitBulk(ctx context.Context, base manifest.Head, step manifest.Step) (manifest.Result, error) {
+func (b *Backend) commitBulk(ctx context.Context, op, id string, base manifest.Head, step manifest.Step) (manifest.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var timeout *time.Timer
@@ -83,12 +83,12 @@ func (b *Backend) commitBulk(ctx context.Context, base manifest.Head, step manif
 		}
 	}
 	defer func() { stop() }()
-	return manifest.Commit(ctx, b.store, base, func(ctx context.Context, base manifest.Head) (*manifest.Proposal, error) {
+	return b.commit(ctx, op, id, base, func(ctx context.Context, base manifest.Head) (*manifest.Proposal, error) {
 		stop()
 		p, err := step(ctx, base)
 		timeout = time.AfterFunc(b.opt.CommitTimeout, func() { cancel(context.DeadlineExceeded) })
 		return p, err
-	}, b.commitOptions())
+	})
 }
 
 // step encodes and uploads what is inherited, for the very commit that it

@@ -44,8 +44,8 @@ type Result struct {
 	// Fenced: it landed, and since then another writer took over (Head says who).
 	Fenced bool
 	// Attempts counts the PUTs sent, Throttled those that the store asked to send
-	// less often.
-	Attempts, Throttled int
+	// less often, Reads the manifests read to find out what became of one.
+	Attempts, Throttled, Reads int
 }
 
 // CommitError is a commit that did not land, or of which it is not known.
@@ -132,6 +132,7 @@ func run(ctx context.Context, st objstore.Store, a *attempt, opt Options, res *R
 			}
 			act = a.replied(info.Version, err)
 		case actRead, actWaitRead:
+			res.Reads++
 			head, err := Load(ctx, st, a.p.Record.Log, LoadOptions{Clock: opt.Clock})
 			if errors.Is(err, ErrNotFound) {
 				head, err = Head{}, nil

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -149,5 +150,24 @@ func TestTexts(t *testing.T) {
 	}
 	if got := seqs(3, 1) + seqs(3, 2) + seqs(3, 0) + events(1) + events(2); got != "(seq 3) of(seq 3 to 4) ofof1 event2 events" {
 		t.Error(got)
+	}
+}
+
+// The library names errors as the command does.
+func TestCodesOfTheLibrary(t *testing.T) {
+	own := []error{errUsage, errFileExists, sessionfile.ErrTorn} // what the library knows nothing of
+	for _, e := range exits {
+		if want := e.code; !slices.Contains(own, e.err) && backend.Code(e.err) != want {
+			t.Errorf("%v: the library says %s, the command %s", e.err, backend.Code(e.err), want)
+		}
+	}
+	for i, e := range exits[1:] {
+		both := errors.Join(exits[i].err, e.err)
+		if _, code := classify(both); !slices.Contains(own, e.err) && !slices.Contains(own, exits[i].err) && backend.Code(both) != code {
+			t.Errorf("%v: the library says %s, the command %s", both, backend.Code(both), code)
+		}
+	}
+	if backend.Code(nil) != "" || backend.Code(errors.New("anything")) != "failure" {
+		t.Error("an error without a name")
 	}
 }

@@ -27,6 +27,7 @@ const module = "github.com/s3log/s3log"
 type layer struct {
 	imports []string // packages of this module
 	never   []string // packages of the standard library, with those below them
+	except  []string // of these, what it may import all the same
 	instead string   // what to do instead of importing one of them
 	// goroutines and prints allow a go statement, and fmt.Print and its like.
 	goroutines, prints bool
@@ -54,6 +55,7 @@ var layers = map[string]layer{
 	"backend": {
 		imports:    []string{"seedpath", "manifest", "segment", objstore, "internal/words"},
 		never:      []string{"net", "os", "log", "flag"},
+		except:     []string{"log/slog"}, // a logger that the caller gives
 		instead:    "backend gets a store and Options; environment, flags and printing are cmd/s3logctl's, drivers the caller's",
 		goroutines: true,
 	},
@@ -213,7 +215,7 @@ func (s *source) imports() (wrong []string) {
 				wrong = append(wrong, why)
 			}
 		default:
-			if slices.ContainsFunc(rule.never, func(dir string) bool { return below(p, dir) }) {
+			if !slices.Contains(rule.except, p) && slices.ContainsFunc(rule.never, func(dir string) bool { return below(p, dir) }) {
 				wrong = append(wrong, fmt.Sprintf("it imports %s: %s", p, rule.instead))
 			}
 		}
@@ -308,6 +310,10 @@ func TestRulesCatch(t *testing.T) {
 		{"manifest", `import "github.com/s3log/s3log/backend"`, "manifest may import segment, backend/objstore"},
 		{"manifest", `import "github.com/aws/aws-sdk-go-v2/aws"`, "for backend/objstore/s3store, localstack,"},
 		{"manifest", `func f(wg W) { wg.Go(f) }`, "starts no goroutines"},
+		{"backend", `import "log/slog"`, ""},
+		{"backend", `import "log"`, "environment, flags and printing are cmd/s3logctl's"},
+		{"backend", `import "go.opentelemetry.io/otel/trace"`, ""},
+		{"manifest", `import "go.opentelemetry.io/otel/trace"`, "for cmd/s3logctl, backend only"},
 		{"backend", `import "os"`, "environment, flags and printing are cmd/s3logctl's"},
 		{"backend", `import "github.com/s3log/s3log/backend/objstore/filestore"`, "backend may import seedpath, manifest, segment, backend/objstore"},
 		{"backend", `import "github.com/aws/smithy-go"`, "only"},
@@ -351,7 +357,7 @@ func TestLibraryIsLight(t *testing.T) {
 		}
 		for p := range strings.Lines(string(out)) {
 			p = strings.TrimSpace(p)
-			for _, heavy := range []string{"github.com/aws", "github.com/docker", "github.com/moby", "github.com/testcontainers", "github.com/versity", "github.com/spf13"} {
+			for _, heavy := range []string{"go.opentelemetry.io/otel/sdk", "github.com/aws", "github.com/docker", "github.com/moby", "github.com/testcontainers", "github.com/versity", "github.com/spf13"} {
 				if below(p, heavy) {
 					t.Errorf("%s depends on %s: whoever needs it imports its driver, localstack or the command", pkg, p)
 				}
