@@ -47,12 +47,16 @@ type RebuildReport struct {
 	Segments []manifest.SegmentRef
 	Root     segment.Hash
 	Listed   int // segments of the log on the store
+	// Salvaged is how many of the events, the last ones, were taken from the tail of
+	// the damaged manifest.
+	Salvaged int64
 	// Unused are those that the manifest does not name, and why not.
 	Unused []RebuildUnused
 	// Gap, unless nil, is where events are missing, with more behind them.
 	Gap *RebuildGap
 	// Unconfirmed is the seq from which on nothing tells that the events were
-	// committed: no later segment was made behind them. -1 if Found is older.
+	// committed: no later segment was made behind them. -1 if Found is older, or the
+	// damaged manifest tells.
 	Unconfirmed int64
 	// Lost says in words what cannot be had back.
 	Lost []string
@@ -84,8 +88,13 @@ var errNothingLeft = fmt.Errorf("%w: nothing is left to rebuild it from", ErrNot
 // hold the same events, and a verification of the result is clean. What comes
 // behind a gap is not named; it stays on the store until it is collected.
 //
-// The tail, the keys, the history of owners and lifecycles are lost, and the
-// report says so. The log begins a new generation of kind rebuild, released, in an
+// Of a damaged manifest the events of the tail are taken, too, as far as their
+// frames are intact, where it shows that they follow: by the root of the tree, or
+// by the uid and the segment before them. A log that fits into its manifest is
+// made of that alone, with the header that it has there, which nothing proves.
+//
+// Whatever else was in the manifest is lost: keys, and the history of owners and
+// lifecycles; the report says so. The log begins a new generation of kind rebuild, released, in an
 // epoch above all that is listed; its revisions begin anew, so that readers which
 // have seen it before refuse it as rolled back until they are started again:
 // events that they have seen may be gone.
@@ -125,6 +134,7 @@ type rebuilder struct {
 	head    manifest.Head // what was found; without a record where it cannot be read
 	objects []objstore.Info
 	listed  []manifest.Listed
+	remains *remains // unless nil, of the damaged manifest
 }
 
 func (r *rebuilder) run(ctx context.Context) error {
@@ -140,14 +150,25 @@ func (r *rebuilder) run(ctx context.Context) error {
 	}
 	s := &salvage{b: r.b, id: r.id, objects: r.objects, listed: r.listed}
 	found, err := s.run(ctx)
+	if born, ok := r.remains.born(r.id); ok && errors.Is(err, errNothingLeft) {
+		found, err = born, nil
+	}
 	if err != nil {
 		return err
 	}
-	r.describe(s, found)
+	whyNot, err := r.takeTail(ctx, found)
+	if err != nil {
+		return err
+	}
+	r.describe(s, found, whyNot)
 	p, err := manifest.Rebuild(manifest.Rebuilt{
 		Log: r.id, UID: found.birth.uid, Header: found.birth.header, Origin: found.birth.origin,
-		Segments: found.segments, Content: found.content, Above: r.above(found), Over: !r.head.Version.IsZero(),
+		Segments: found.segments, Tail: found.tail, Content: found.content, Above: r.above(found), Over: !r.head.Version.IsZero(),
 	}, r.w, r.b.now())
+	if err != nil && len(found.segments) == 0 {
+		return &OpError{Op: "rebuild", Log: r.id, Key: manifest.Key(r.id), Seq: -1, Err: fmt.Errorf("%w: what can be read of its members is no manifest's: %w", errNothingLeft, err),
+			Hint: "restore the manifest from a backup or an older version of it"}
+	}
 	if err != nil {
 		return err
 	}
@@ -224,6 +245,9 @@ func (r *rebuilder) lookAtDamage(ctx context.Context, damage error) error {
 		return &OpError{Op: "rebuild", Log: r.id, Key: key, Seq: -1, Err: fmt.Errorf("%w: what is damaged is its tombstone: %w", ErrDeleted, damage),
 			Hint: "restore the object from a backup or an older version of it; to have the log back although it was deleted, remove the object first"}
 	}
+	if r.rep.Found == RebuildDamaged {
+		r.remains = remainsOf(obj.Body)
+	}
 	if obj.Version.IsZero() {
 		return fmt.Errorf("%w: it gave no version of the damaged manifest that a condition can name", ErrUnsupportedStore)
 	}
@@ -240,7 +264,7 @@ func buried(obj objstore.Object) bool {
 	return bytes.Contains(obj.Body, []byte(`,"state":"deleted",`)) && !bytes.Contains(obj.Body, []byte(`,"header":`))
 }
 
-// above is the highest epoch that the log may ever have had.
+// above is the highest epoch that the log may ever have had, or more.
 func (r *rebuilder) above(found *salvaged) uint32 {
 	var highest uint32
 	for _, ref := range found.segments {
@@ -252,14 +276,22 @@ func (r *rebuilder) above(found *salvaged) uint32 {
 			highest = max(highest, l.Name.Epoch)
 		}
 	}
+	if r.rep.Salvaged > 0 {
+		// Generations that sealed nothing have left no epoch in the list, and one of
+		// them wrote this tail. A writer of an earlier one must not find the number
+		// after its own, and take these events for those of its last commit.
+		highest += manifest.MaxEpochGap
+	}
 	return highest
 }
 
 // describe notes what is named, what is not, and what is lost.
-func (r *rebuilder) describe(s *salvage, found *salvaged) {
+func (r *rebuilder) describe(s *salvage, found *salvaged, whyNot string) {
 	rep := &r.rep
 	rep.UID, rep.Next, rep.Segments, rep.Root = found.birth.uid, found.content.Tree.Size, found.segments, found.content.Tree.Root
-	rep.Unconfirmed = found.confirmed
+	if rep.Unconfirmed = found.confirmed; rep.Salvaged > 0 {
+		rep.Unconfirmed = -1 // what the manifest held was committed, and all before it
+	}
 	lost := func(format string, args ...any) { rep.Lost = append(rep.Lost, fmt.Sprintf(format, args...)) }
 	var gap RebuildGap
 	for _, c := range s.candidates {
@@ -287,9 +319,9 @@ func (r *rebuilder) describe(s *salvage, found *salvaged) {
 		rep.Gap = &gap
 		lost("seqs %d to %d are missing or damaged, and so %s up to seq %d behind them cannot be named", gap.From, gap.To-1, words.Count(gap.Segments, "segment"), gap.Next-1)
 	}
-	lost("whatever was in the manifest itself: the newest events, after seq %d", rep.Next-1)
-	if rep.Found == RebuildDamaged {
-		lost("the damaged manifest, which is replaced and may hold some of them still: keep a copy of it")
+	r.describeTail(rep.Next, whyNot, lost)
+	if len(found.segments) == 0 {
+		lost("the proof of header, uid and origin: they are as the damaged manifest has them")
 	}
 	lost("the receipts of keyed appends: repeating one appends its events again")
 	lost("the history of owners and lifecycles, members of later versions, and which segments were replaced")

@@ -81,8 +81,6 @@ func TestRebuild(t *testing.T) {
 	key := manifest.Key("log")
 	body := three.Snapshot("")[key]
 	segmented(t, three, "other", 1, 10)
-	flipped := bytes.Clone(body)
-	flipped[len(flipped)/2] ^= 4
 	for _, tc := range []struct {
 		name string
 		body []byte // nil: removed
@@ -91,7 +89,6 @@ func TestRebuild(t *testing.T) {
 		{"removed", nil, backend.RebuildMissing},
 		{"cut off", body[:len(body)/2], backend.RebuildDamaged},
 		{"empty", []byte{}, backend.RebuildDamaged},
-		{"a bit is flipped", flipped, backend.RebuildDamaged},
 		{"far too large", bytes.Repeat([]byte("x"), 4<<20), backend.RebuildDamaged},
 		{"of another log", three.Snapshot("")[manifest.Key("other")], backend.RebuildForeign},
 	} {

@@ -55,6 +55,7 @@ const maxRebuilt = math.MaxUint32 - 2*manifest.MaxEpochGap
 type salvaged struct {
 	birth     *birth
 	segments  []manifest.SegmentRef
+	tail      []byte // frames of what follows them
 	content   segment.State
 	confirmed int64 // up to here, the last segment is the proof of all before it
 }

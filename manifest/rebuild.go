@@ -14,7 +14,8 @@ type Rebuilt struct {
 	UID      string
 	Header   []byte
 	Origin   *Origin
-	Segments []SegmentRef  // of all events, from seq 0 on
+	Segments []SegmentRef  // from seq 0 on
+	Tail     []byte        // frames of the events behind them
 	Content  segment.State // after the last one
 	// Above is the highest epoch of any listed segment of the log.
 	Above uint32
@@ -27,7 +28,7 @@ type Rebuilt struct {
 // generation of kind KindRebuild, which is released: of those before it nothing is
 // known. Its number is that of the epoch, which is never below the generation, so
 // that no writer of a generation before can take it for its own, or for the next
-// one. Keys, retired segments, lease and the tail are lost, and so is the rule of
+// one. Keys, retired segments and the lease are lost, and so is the rule of
 // names for once: these segments were uploaded by others. So nobody may be about
 // to remove them, which nobody is for a log whose manifest cannot be read.
 func Rebuild(r Rebuilt, w Writer, at int64) (*Proposal, error) {
@@ -46,7 +47,7 @@ func Rebuild(r Rebuilt, w Writer, at int64) (*Proposal, error) {
 		Owner:       &Owner{Writer: w.ID, Generation: g, Label: w.Label, Released: true},
 		Next:        r.Content.Tree.Size,
 		Generations: []Takeover{{Generation: g, Writer: w.ID, Kind: KindRebuild, First: r.Content.Tree.Size, At: at}},
-		Content:     r.Content, Origin: r.Origin, Lifecycle: lifecycleOf(r, at), Segments: slices.Clone(r.Segments),
+		Content:     r.Content, Origin: r.Origin, Lifecycle: lifecycleOf(r, at), Segments: slices.Clone(r.Segments), Tail: r.Tail,
 	}
 	in := Intent{
 		Kind: IntentTakeover, Log: r.Log, UID: r.UID, Commit: next.Commit.ID, Writer: w.ID,

@@ -178,6 +178,29 @@ func (c *Codec) DecodeFrames(frames []byte, maxRaw int) ([]byte, error) {
 	return raw, nil
 }
 
+// IntactFrames is DecodeFrames for frames that are damaged: the content of those
+// before the first one that is not intact. It reports whether all are.
+func (c *Codec) IntactFrames(frames []byte, maxRaw int) (raw []byte, all bool) {
+	for len(frames) > 0 {
+		info, err := scanFrame(frames)
+		if err == nil {
+			err = info.fits(maxRaw - len(raw))
+		}
+		n := len(raw)
+		if err == nil {
+			raw, err = c.decode(grow(raw, info.content), frames[:info.length], info)
+		}
+		if err == nil {
+			_, err = AppendLineEnds(nil, raw[n:])
+		}
+		if err != nil {
+			return raw[:n], false
+		}
+		frames = frames[info.length:]
+	}
+	return raw, true
+}
+
 // decode appends the content of one frame to dst, which has room for it.
 func (c *Codec) decode(dst, frame []byte, info frameInfo) ([]byte, error) {
 	if c.decoder == nil {

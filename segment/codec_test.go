@@ -364,3 +364,37 @@ func TestCodecInBubble(t *testing.T) {
 		})
 	}
 }
+
+// Of frames of which one is damaged, those before it are had.
+func TestIntactFrames(t *testing.T) {
+	c := NewCodec()
+	var frames []byte
+	var ends []int
+	for _, text := range []string{"a\nb\n", "c\n", "d\n"} {
+		var err error
+		if frames, err = c.EncodeFrame(frames, []byte(text), LevelFast); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, len(frames))
+	}
+	noLF := c.encoder(LevelFast, 1).EncodeAll([]byte("e"), nil)
+	for name, tc := range map[string]struct {
+		frames []byte
+		maxRaw int
+		want   string
+		all    bool
+	}{
+		"all":           {frames, 1 << 20, "a\nb\nc\nd\n", true},
+		"none":          {nil, 1 << 20, "", true},
+		"cut":           {frames[:ends[1]+3], 1 << 20, "a\nb\nc\n", false},
+		"flipped":       {append(bytes.Clone(frames[:ends[0]+10]), append([]byte{frames[ends[0]+10] ^ 1}, frames[ends[0]+11:]...)...), 1 << 20, "a\nb\n", false},
+		"too many":      {frames, 5, "a\nb\n", false},
+		"no whole line": {append(bytes.Clone(frames), noLF...), 1 << 20, "a\nb\nc\nd\n", false},
+		"garbage":       {[]byte("garbage"), 1 << 20, "", false},
+	} {
+		raw, all := c.IntactFrames(tc.frames, tc.maxRaw)
+		if string(raw) != tc.want || all != tc.all {
+			t.Errorf("%s: %q, %v", name, raw, all)
+		}
+	}
+}
