@@ -264,6 +264,11 @@ func buried(obj objstore.Object) bool {
 	return bytes.Contains(obj.Body, []byte(`,"state":"deleted",`)) && !bytes.Contains(obj.Body, []byte(`,"header":`))
 }
 
+// silentGenerations is how many owners of a log may have followed each other
+// without leaving a segment, where the epoch in a damaged manifest is not to be
+// trusted.
+const silentGenerations = 1 << 10
+
 // above is the highest epoch that the log may ever have had, or more.
 func (r *rebuilder) above(found *salvaged) uint32 {
 	var highest uint32
@@ -280,7 +285,10 @@ func (r *rebuilder) above(found *salvaged) uint32 {
 		// Generations that sealed nothing have left no epoch in the list, and one of
 		// them wrote this tail. A writer of an earlier one must not find the number
 		// after its own, and take these events for those of its last commit.
-		highest += manifest.MaxEpochGap
+		if e := r.remains.Epoch; uint64(e) <= reach {
+			highest = max(highest, e)
+		}
+		highest += silentGenerations
 	}
 	return highest
 }

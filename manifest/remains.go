@@ -3,6 +3,7 @@ package manifest
 import (
 	"bytes"
 	"encoding/base64"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -11,11 +12,12 @@ import (
 // that it is as it was written, except for the frames of the tail, which have
 // checksums.
 type Remains struct {
-	// UID, Header and Origin are zero where they cannot be read; with an origin, a
-	// header that is zero was null.
+	// UID, Header, Origin and Epoch are zero where they cannot be read; with an origin,
+	// a header that is zero was null.
 	UID    string
 	Header []byte
 	Origin *Origin
+	Epoch  uint32
 	// Tail is the frames of the tail, as far as their base64 goes. Whole: to its end.
 	Tail  []byte
 	Whole bool
@@ -50,6 +52,10 @@ func Salvage(body []byte) Remains {
 			case "header":
 				if value.Kind() != 'n' {
 					r.Header = bytes.Clone(value)
+				}
+			case "epoch":
+				if n, err := strconv.ParseUint(string(value), 10, 32); err == nil {
+					r.Epoch = uint32(n)
 				}
 			case "origin":
 				if o, err := ParseOrigin(value); err == nil {

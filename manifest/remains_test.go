@@ -13,7 +13,7 @@ func TestSalvage(t *testing.T) {
 	tail := []byte("sixteen bytes of")
 	text := base64.StdEncoding.EncodeToString(tail)
 	origin := `{"kind":"fresh","inherited":0,"parent":null}`
-	whole := `{"format":"x","uid":"u\u0031","header":{"tail":"no"},"origin":` + origin + `,"tail":"` + text + `","sum":"0"}` + "\n"
+	whole := `{"format":"x","uid":"u\u0031","epoch":7,"header":{"tail":"no"},"origin":` + origin + `,"tail":"` + text + `","sum":"0"}` + "\n"
 	for _, tc := range []struct {
 		name, body  string
 		uid, header string
@@ -38,7 +38,7 @@ func TestSalvage(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := Salvage([]byte(tc.body))
-			if r.UID != tc.uid || string(r.Header) != tc.header || (r.Origin != nil) != tc.origin || len(r.Tail) != tc.tail || r.Whole != tc.all {
+			if r.UID != tc.uid || string(r.Header) != tc.header || (r.Origin != nil) != tc.origin || len(r.Tail) != tc.tail || r.UID != "" != (r.Epoch == 7) || r.Whole != tc.all {
 				t.Errorf("%.400s", fmt.Sprintf("%+v", r))
 			}
 			if !bytes.HasPrefix(tail, r.Tail[:min(6, len(r.Tail))]) && tc.tail <= 16 {

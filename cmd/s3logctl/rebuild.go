@@ -25,6 +25,7 @@ type rebuilt struct {
 	Segments    []string        `json:"segments"`
 	Bytes       int64           `json:"bytes"`
 	Listed      int             `json:"listed"`
+	Salvaged    int64           `json:"salvaged"`
 	Unused      []rebuiltUnused `json:"unused"`
 	Gap         *rebuiltGap     `json:"gap"`
 	Unconfirmed *int64          `json:"unconfirmed"`
@@ -47,7 +48,7 @@ type rebuiltGap struct {
 func newRebuilt(r backend.RebuildReport, dry bool) rebuilt {
 	out := rebuilt{
 		Log: r.Log, Found: string(r.Found), Why: r.Why, DryRun: dry, Done: r.Done, UID: r.UID, Revision: r.Revision, Epoch: r.Epoch, Next: r.Next,
-		Segments: []string{}, Listed: r.Listed, Unused: []rebuiltUnused{}, Gap: (*rebuiltGap)(r.Gap), Lost: append([]string{}, r.Lost...),
+		Segments: []string{}, Listed: r.Listed, Salvaged: r.Salvaged, Unused: []rebuiltUnused{}, Gap: (*rebuiltGap)(r.Gap), Lost: append([]string{}, r.Lost...),
 	}
 	if r.Root != (segment.Hash{}) {
 		root := backend.Point{Size: r.Next, Root: r.Root}.String()
@@ -111,6 +112,9 @@ func (r rebuilt) text(w io.Writer) {
 			words.Count(len(r.Segments), "segment"), events(r.Next), bytesText(r.Bytes), *r.Root)
 	}
 	fmt.Fprintf(w, "  found: %s: %s\n", r.Found, oneLine(r.Why))
+	if r.Salvaged > 0 {
+		fmt.Fprintf(w, "  salvaged: the last %s, from the tail of the damaged manifest\n", events(r.Salvaged))
+	}
 	for _, l := range r.Lost {
 		fmt.Fprintf(w, "  lost: %s\n", oneLine(l))
 	}
