@@ -131,16 +131,16 @@ func (g *GCLog) unreadable(key string, err error) {
 // reports whether what is left shows that there was a manifest where none is:
 // where nothing was ever, uploads are of epoch 1.
 func (g *GCLog) setForeignAside(in *group, rec *manifest.Record) (lost bool) {
-	manifestEpoch := "there is no manifest"
+	manifestEpoch := " and there is no manifest"
 	if rec != nil {
-		manifestEpoch = fmt.Sprintf("that of the manifest %d", rec.Epoch)
+		manifestEpoch = fmt.Sprintf(", that of the manifest %d", rec.Epoch)
 	}
 	kept := 0
 	for i, o := range in.objects {
 		epoch := in.listed[i].Name.Epoch
 		lost = lost || rec == nil && epoch > 1
 		if manifest.Foreign(rec, in.listed[i].Name) {
-			g.found(kindEpoch, o.Key, fmt.Sprintf("its epoch is %d, %s: it is another log's, or an older manifest was put back", epoch, manifestEpoch))
+			g.found(kindEpoch, o.Key, fmt.Sprintf("its epoch is %d%s: it is another log's, or an older manifest was put back", epoch, manifestEpoch))
 			g.Objects = append(g.Objects, GCObject{Key: o.Key, Size: o.Size, Modified: o.Modified, Fate: manifest.FateForeign})
 			continue
 		}
@@ -148,6 +148,7 @@ func (g *GCLog) setForeignAside(in *group, rec *manifest.Record) (lost bool) {
 		kept++
 	}
 	in.objects, in.listed = in.objects[:kept], in.listed[:kept]
+	lost = lost && kept > 0 // what is foreign shows nothing about this log
 	switch {
 	case lost:
 		g.found(kindLost, in.manifest, "there was a manifest once, and nothing of s3log removes one; or a copy was interrupted, and is to be made again")

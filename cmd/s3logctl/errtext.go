@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -58,6 +59,10 @@ func (w *errorWriter) text(err error) string {
 	switch err { //nolint:errorlint // the sentinels themselves
 	case backend.ErrNotFound, backend.ErrMissing:
 		w.absent = true
+	case context.Canceled:
+		return "interrupted"
+	case context.DeadlineExceeded:
+		return "it took too long"
 	}
 	return err.Error()
 }

@@ -52,7 +52,7 @@ func TestErrorText(t *testing.T) {
 		{"a write without an answer", at("append", "log", key, -1, wrap("%w: %w", backend.ErrOutcomeUnknown, &objstore.Error{Op: "Put", Key: key, Class: objstore.ErrUndecided, Status: 500})), "append",
 			`append "log" (object "manifests/log.json"): outcome unknown: Put: no decisive reply (HTTP 500)`},
 		{"two causes", at("append", "log", key, -1, errors.Join(backend.ErrDenied, context.Canceled)), "append",
-			"append \"log\" (object \"manifests/log.json\"): refused: access denied\ncontext canceled"},
+			"append \"log\" (object \"manifests/log.json\"): refused: access denied\ninterrupted"},
 		{"an odd id", at("load", "a\x1bb", "manifests/a=1Bb.json", -1, backend.ErrNotFound), "cat", `cat "a\x1bb" (object "manifests/a=1Bb.json"): no such log`},
 	} {
 		if got := errorText(test.err, test.verb); got != test.want {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -88,7 +87,7 @@ func (f *fsckFlags) check(cmd *cobra.Command) error {
 	case !f.rebuild && f.restored:
 		return usagef("--restored goes with --rebuild")
 	case f.grace <= 0:
-		return usagef("--grace %s: it must be more than nothing", f.grace)
+		return graceTooShort(f.grace)
 	}
 	return nil
 }
@@ -112,6 +111,16 @@ type examined struct {
 	from     *backend.FsckLog
 }
 
+// noLog reports whether nothing of a log was found there: keys that are not
+// s3log's, or leftovers of store proofs.
+func noLog(l *backend.FsckLog) bool {
+	if l.Err != nil || l.State != "" || l.Verified != nil {
+		return false
+	}
+	strange := !slices.ContainsFunc(l.Findings, func(f backend.Finding) bool { return f.Kind != "foreign" })
+	return strange && !slices.ContainsFunc(l.Unnamed, func(o backend.FsckObjects) bool { return o.Fate != backend.FateProbe })
+}
+
 // unnamed are objects that no manifest names.
 type unnamed struct {
 	Fate    string `json:"fate"`
@@ -126,7 +135,10 @@ func newExamined(l *backend.FsckLog) examined {
 		Key: l.Key, OK: l.OK(), Segments: l.Segments, Bytes: l.Bytes,
 		Unnamed: []unnamed{}, Findings: newFindings(l.Findings), from: l,
 	}
-	if l.Log != "" {
+	switch {
+	case noLog(l) && l.Log != "":
+		out.Key = manifest.SegmentPrefix(l.Log)
+	case l.Log != "":
 		out.Log = &l.Log
 	}
 	if l.State != "" {
@@ -170,8 +182,8 @@ func (s *summary) add(l *backend.FsckLog) {
 		s.Unnamed[i].Oldest = min(s.Unnamed[i].Oldest, o.Oldest.UnixMilli())
 	}
 	slices.SortFunc(s.Unnamed, func(a, b unnamed) int { return cmp.Compare(a.Fate, b.Fate) })
-	if l.Log == "" && !strings.HasPrefix(l.Key, manifest.ManifestPrefix) || l.Key == manifest.ManifestPrefix {
-		return // no log's
+	if noLog(l) || l.State == "" && l.OK() { // objects without a manifest, which nothing says is missing
+		return
 	}
 	s.Logs++
 	s.Segments += l.Segments
@@ -249,6 +261,9 @@ func fsckError(l *backend.FsckLog) error {
 	switch {
 	case cause != nil:
 		hint := "`s3logctl verify` reads the log and says what of it is left"
+		if worst.Kind == "epoch" {
+			hint = "no gc removes such an object: find out where it comes from, and move it away if it is not this log's"
+		}
 		if cause == backend.ErrRolledBack || cause == backend.ErrMissing && worst.Kind == "lost" || worst.Key == l.Key {
 			hint = "`s3logctl fsck --rebuild` says what can be made of its segments; run no gc before that"
 		}
@@ -264,11 +279,15 @@ func fsckError(l *backend.FsckLog) error {
 
 func (c examined) text(w io.Writer) {
 	l := c.from
-	name := quote(l.Log)
-	if l.Log == "" {
-		name = quote(l.Key)
+	name := quote(c.Key)
+	if c.Log != nil {
+		name = quote(l.Log)
 	}
 	switch {
+	case noLog(l):
+		fmt.Fprintf(w, "%s: not a log", name)
+	case c.OK && l.State == "":
+		fmt.Fprintf(w, "%s: no manifest", name)
 	case l.Err != nil:
 		fmt.Fprintf(w, "%s: not checked to the end\n", name)
 	case !c.OK:

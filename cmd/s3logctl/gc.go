@@ -49,7 +49,7 @@ replaced or it is deleted, and uploads that take long. No log depends on it.`,
 				return err
 			}
 			if grace <= 0 {
-				return usagef("--grace %s: it must be more than nothing", grace)
+				return graceTooShort(grace)
 			}
 			return runGc(cmd.Context(), g, args, backend.GCOptions{Grace: grace, DryRun: !a.apply})
 		},
@@ -57,6 +57,12 @@ replaced or it is deleted, and uploads that take long. No log depends on it.`,
 	a.addFlags(cmd)
 	cmd.Flags().DurationVar(&grace, "grace", backend.DefaultGrace, "`time` for which readers and slow uploads are spared, by the store's clock")
 	return cmd
+}
+
+// graceTooShort refuses a grace that would spare nobody.
+func graceTooShort(grace time.Duration) error {
+	return withHint(usagef("--grace %s: a grace must be longer than 0s", grace),
+		"it should be longer than anybody reads one log and than any upload takes; where nobody reads or writes, --grace 1s removes all that may go")
 }
 
 // collected is what was found of one log, in JSON.
@@ -138,10 +144,13 @@ func runGc(ctx context.Context, g *globals, ids []string, opt backend.GCOptions)
 		c.opt.Log = id
 		c.run(ctx, b)
 	}
-	if !g.asJSON() && c.finished {
-		c.total()
+	if !g.asJSON() && (c.finished || ctx.Err() != nil) {
+		c.total(ctx.Err() != nil)
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return withHint(fmt.Errorf("not everything was looked at: %w", err), "nothing is half done: the next gc goes on where this one ended")
+	}
+	return nil
 }
 
 func (c *collection) run(ctx context.Context, b *backend.Backend) {
@@ -261,8 +270,11 @@ func gcText(w io.Writer, l *backend.GCLog, dryRun bool) {
 }
 
 // total says what came of it all.
-func (c *collection) total() {
+func (c *collection) total(interrupted bool) {
 	var text strings.Builder
+	if interrupted {
+		text.WriteString("until it was interrupted: ")
+	}
 	fmt.Fprintf(&text, "%s, %s", words.Count(c.objects, "object"), bytesText(c.bytes))
 	if c.opt.DryRun {
 		text.WriteString(" would be removed")

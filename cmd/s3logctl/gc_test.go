@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -69,6 +70,25 @@ func TestGcThatMayNotRemove(t *testing.T) {
 	r = c.faulty(faultstore.Rule{Match: faultstore.Op("List"), Fault: faultstore.Unavailable()}).want(exitFailure, "", "gc")
 	if !strings.Contains(r.stderr, "gc: List segments/") {
 		t.Errorf("%+v", r)
+	}
+}
+
+// Interrupted, a collection says how far it got.
+func TestGcInterrupted(t *testing.T) {
+	c := newCLI(t)
+	c.must(notes("a"), "append", "log", "--create")
+	c.litter("first", "0123456789abcdef")
+	c.litter("second", "0123456789abcdef")
+	ctx, cancel := context.WithCancel(t.Context())
+	stopped := c.faulty(faultstore.Rule{Match: faultstore.And(faultstore.Op("Delete"), faultstore.Prefix("segments/second/")), Fault: faultstore.Before(cancel)})
+	stopped.ctx = ctx
+	r := stopped.run("", "gc", "--apply", "--grace", "1ms")
+	if r.exit != exitFailure || !strings.Contains(r.stdout, "\nuntil it was interrupted: 1 object, 1 B removed") ||
+		!strings.Contains(r.stderr, "s3logctl: not everything was looked at: interrupted\nhint: nothing is half done: ") {
+		t.Errorf("%+v", r)
+	}
+	if r := c.run("", "gc", "--apply", "--grace", "1ms"); r.exit != exitDone || !strings.Contains(r.stdout, "\n1 object, 1 B removed\n") {
+		t.Errorf("the next one: %+v", r)
 	}
 }
 

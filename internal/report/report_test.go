@@ -37,12 +37,20 @@ func TestFacts(t *testing.T) {
 	all := doc.words()
 	for _, want := range []string{
 		"verified", info.UID, "open, revision 2, generation 1, epoch 1", root.String(), "writer " + info.Owner.Writer + " (tester), released", "turn 1",
-		`{"type":"session","createdAt":5,"cwd":"/x"}`, "Made 2026-12-01 10:00:00.000Z by s3logctl 9 from s3://b/p", "1970-01-01 00:00:02.000Z", "the log extends " + root.String(),
+		`{"type":"session","createdAt":5,"cwd":"/x"}`, "Made 2026-12-01 10:00:00.000Z by s3logctl 9 from s3://b/p", "1970-01-01 00:00:02.000Z",
 		"Born fresh; it comes from no other log that it knows of.", "No event says what it cost", "s3logctl verify LOG --since " + root.String(),
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the page does not say %q", want)
 		}
+	}
+	// That a log extends an earlier state is said where somebody has noted one.
+	if strings.Contains(all, "the log extends") {
+		t.Error("the page says that the log extends itself")
+	}
+	page, _ = w.page("log", Options{Since: &root})
+	if !strings.Contains(harmless(t, page).words(), "the log extends "+root.String()) {
+		t.Error("the page does not say that the log extends what was noted")
 	}
 	for _, id := range []string{"facts", "verification", "brackets", "lineage", "lifecycles", "size", "timeline", "seq-0"} {
 		doc.byID(t, id)

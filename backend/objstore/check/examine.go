@@ -56,8 +56,11 @@ type Description struct {
 	// Nowhere is a version that no object has; may be zero.
 	Nowhere objstore.Version
 	// Markers says whether to delete what is not there leaves something behind.
-	Markers  Answer
-	Findings []Finding
+	Markers Answer
+	// DeletesAsWrites says that whoever may write may delete, and that to delete what
+	// is not there tells nothing.
+	DeletesAsWrites bool
+	Findings        []Finding
 }
 
 // trees are where the objects of logs are.

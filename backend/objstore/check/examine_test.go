@@ -223,6 +223,31 @@ func TestExamineWithoutDelete(t *testing.T) {
 	}
 }
 
+// Where the right to write is the right to delete, one that denies nothing about what
+// is not there is not believed.
+func TestExamineWhereDeletesAreWrites(t *testing.T) {
+	for _, writable := range []bool{true, false} {
+		w := newWorld()
+		w.descr = &check.Description{Trusted: true, Nowhere: objstore.NewVersion("none"), Markers: check.No, DeletesAsWrites: true}
+		want := check.OK
+		if !writable {
+			want = check.Denied
+			w.deny = func(op, key string) error {
+				if op == "Put" || op == "Copy" {
+					return denial(op, key, "look at its permissions")
+				}
+				return nil
+			}
+		}
+		r := examine(t, w)
+		sees(t, r, check.NameDelete, want, "permitted below segments/")
+		if want == check.Denied {
+			sees(t, r, check.NameDelete, want, "look at its permissions")
+			can(t, r, yes, no, yes, no)
+		}
+	}
+}
+
 // keys that may write with a KMS key and not read with it.
 func TestA15ExamineKMS(t *testing.T) {
 	const hint = "the KMS key may not be used"

@@ -54,7 +54,7 @@ func (x *examination) rights(ctx context.Context) {
 	lists, present := x.mayList(ctx)
 	reads, told := x.mayRead(ctx, present)
 	writes := x.mayWrite(ctx, present, told)
-	deletes := x.mayDelete(ctx)
+	deletes := x.mayDelete(ctx, writes)
 	x.mayCopy(ctx)
 
 	safe := NotKnown
@@ -245,8 +245,8 @@ func (x *examination) rewrite(ctx context.Context, key string, nowhere objstore.
 const rewriteLimit = 1 << 20
 
 // mayDelete looks at what became of the probes, and deletes what is not there
-// where that leaves nothing behind.
-func (x *examination) mayDelete(ctx context.Context) (r right) {
+// where that leaves nothing behind and tells something.
+func (x *examination) mayDelete(ctx context.Context, writes right) (r right) {
 	f := Finding{Name: NameDelete}
 	x.store.mu.Lock()
 	probes, denied := x.store.deleted > 0, x.store.undelete
@@ -261,7 +261,10 @@ func (x *examination) mayDelete(ctx context.Context) (r right) {
 	if x.place.Markers != No {
 		where = append(where, "not tried below "+trees[1]+", where it might leave a delete marker")
 	} else {
-		err := x.store.Delete(ctx, absent(trees[1]))
+		err := writes.err
+		if !x.place.DeletesAsWrites || writes.answers[1] != No {
+			err = x.store.Delete(ctx, absent(trees[1]))
+		}
 		switch {
 		case err == nil:
 			r.answers[1] = Yes

@@ -23,7 +23,7 @@ const littleSpace = 100 << 20
 // and .s3log/tmp alone.
 func (s *Store) Describe(ctx context.Context, scope check.Scope) check.Description {
 	desc := check.Description{
-		Name: URL(s.root.Name()), Trusted: true, Markers: check.No,
+		Name: URL(s.root.Name()), Trusted: true, Markers: check.No, DeletesAsWrites: true,
 		Nowhere: objstore.NewVersion(strings.Repeat("0", 64)),
 	}
 	desc.Findings = []check.Finding{
