@@ -83,9 +83,13 @@ func TestCostOfAnAppendIsFlat(t *testing.T) {
 			t.Errorf("%d events: %.3f PUT and %.3f GET an append", at, w.puts, w.gets)
 		}
 	}
-	// The first size has no merges in it.
+	// The first size has no merges in it. A manifest names the newest 256 segments that
+	// merges have replaced, so until there are as many it grows by 18 KB, which are
+	// sent with every append like the rest of it.
+	const retired = float64(manifest.MaxRetired * len(`["0000000000000000-00000001-0123456789abcdef.jsonl.zst",1790000000000],`))
+	perAppend := float64(raw) / float64(appends)
 	for i, w := range found[2:] {
-		if w.out > 1.5*found[1].out || w.in > found[1].in+0.5 {
+		if w.out > 1.3*found[1].out+retired/perAppend || w.in > found[1].in+0.5 {
 			t.Errorf("of each byte appended %.2f are sent and %.2f read at %d events, %.2f and %.2f at %d", w.out, w.in, sizes[i+2], found[1].out, found[1].in, sizes[1])
 		}
 	}
