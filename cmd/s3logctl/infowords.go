@@ -46,10 +46,29 @@ func infoWords(in backend.Info) (words []string) {
 	return words
 }
 
-// shellWord is an id as it is given to a shell.
+// shellWord is an id as it is given to a shell; with $'…', as bash and zsh have it,
+// where a terminal must not see it as it is.
 func shellWord(id string) string {
 	if quote(id) == id && !strings.ContainsAny(id, "\"'`$\\!*?[](){}<>|&;#~") {
 		return id
 	}
-	return "'" + strings.ReplaceAll(oneLine(id), "'", `'\''`) + "'"
+	if oneLine(id) == id {
+		return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
+	}
+	var b strings.Builder
+	for _, r := range id {
+		switch {
+		case r == '\'' || r == '\\':
+			b.WriteString(`\` + string(r))
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case unsafeRune(r):
+			fmt.Fprintf(&b, `\U%08x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return "$'" + b.String() + "'"
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -71,9 +73,14 @@ func TestRequestBudgets(t *testing.T) {
 	}
 }
 
+// Verbs that read, and dry runs of those that write, ask for no write and leave the
+// store as it was.
 func TestReadVerbsNeverWrite(t *testing.T) {
 	c := newCLI(t)
 	c.must(c.must("", "generate", "--events", "3000"), "import", "--log", "log", "-")
+	c.must("", "fork", "log", "child", "--clip")
+	tried := map[string]bool{}
+	nowhere := filepath.Join(t.TempDir(), "nowhere")
 	before, err := treeSum(c.store)
 	if err != nil {
 		t.Fatal(err)
@@ -83,12 +90,24 @@ func TestReadVerbsNeverWrite(t *testing.T) {
 		{"info", "log"}, {"export", "log", "--pack"}, {"__complete", "cat", ""},
 		{"check", "log"}, {"check", "log", "--pair", "approval"}, {"check", "log", "--verify"}, {"__complete", "check", "--pair", ""},
 		{"inspect", "log"}, {"inspect", "log", "--raw"}, {"verify", "log"}, {"verify", "--all"},
+		{"diff", "log", "child"}, {"diff", "log", "child", "--verify", "--events=3"}, {"report", "log"}, {"fsck"}, {"fsck", "--read-data"},
+		{"rm", "log"}, {"gc"}, {"gc", "log", "--grace", "1ms"}, {"fold", "--all", "--tail", "take"}, {"fsck", "--rebuild", "--restored", "log"},
+		{"cp", "log", "--to", nowhere, "--dry-run"}, {"sync", "--from", c.store, "--to", nowhere, "--dry-run"},
 	} {
+		tried[args[0]] = true
 		if got := c.requestsOf("", args...); got.Put+got.Delete+got.Copy != 0 {
 			t.Errorf("%q: %+v", args, got)
 		}
 		if after, err := treeSum(c.store); err != nil || after != before {
 			t.Errorf("%q changed the store (%v)", args, err)
+		}
+	}
+	if _, err := os.Stat(nowhere); !os.IsNotExist(err) {
+		t.Errorf("a dry run has made %s (%v)", nowhere, err)
+	}
+	for _, cmd := range newRootCommand(newGlobals(surroundings{})).Commands() {
+		if is := scripted[cmd.Name()]; !is.writes && !is.noStore && !tried[cmd.Name()] && cmd.Name() != "help" {
+			t.Errorf("%s was not tried: does it write?", cmd.Name())
 		}
 	}
 }

@@ -15,11 +15,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/backend/objstore/faultstore"
 	"github.com/s3log/s3log/backend/objstore/filestore"
+	"github.com/s3log/s3log/manifest"
 )
 
 // TestScripts runs testdata/*.txtar. Beside testscript's own commands there are
@@ -31,6 +34,8 @@ import (
 //	unchanged DIR             compares with that
 //	forge FILE OLD NEW        replaces text in a manifest and makes its sum right again
 //	hold DIR LOG              appends one event to a log without releasing it
+//	unknown DIR LOG HOW       appends an event, or begins the log, without learning the outcome; HOW
+//	                          is landed or lost. TOKEN settles it
 //	chop FILE N               removes the last N bytes
 //	entries DIR NAME…         a directory has exactly these entries
 //	damage DIR                changes one byte of every file in a directory
@@ -56,6 +61,7 @@ func TestScripts(t *testing.T) {
 			"unchanged": cmdUnchanged,
 			"forge":     cmdForge,
 			"hold":      cmdHold,
+			"unknown":   cmdUnknown,
 			"chop":      cmdChop,
 			"entries":   cmdEntries,
 			"damage":    cmdDamage,
@@ -236,6 +242,34 @@ func hold(ctx context.Context, dir, id string) error {
 	}
 	_, err = log.Append(ctx, [][]byte{[]byte(`{"type":"note","data":"held"}`)}, backend.AppendOptions{})
 	return err
+}
+
+func cmdUnknown(ts *testscript.TestScript, neg bool, args []string) {
+	faults := map[string]faultstore.Fault{"landed": faultstore.LostReply(), "lost": faultstore.Unavailable()}
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: unknown DIR LOG landed|lost")
+	}
+	fault, ok := faults[args[2]]
+	if !ok {
+		ts.Fatalf("unknown: HOW is landed or lost")
+	}
+	store, err := filestore.Open(ts.MkAbs(args[0]), filestore.Options{})
+	ts.Check(err)
+	defer store.Close()
+	faulty := faultstore.New(store, faultstore.Rule{Match: faultstore.Op("Put"), Fault: fault})
+	b := backend.New(faulty, backend.Options{Foreground: true, CommitTimeout: 200 * time.Millisecond, MinBackoff: time.Millisecond, MaxBackoff: 5 * time.Millisecond})
+	log, err := b.Create(args[1], backend.CreateOptions{})
+	ts.Check(err)
+	if there, ierr := b.Info(context.Background(), args[1]); ierr == nil && there.State == manifest.StateOpen {
+		log, err = b.Adopt(context.Background(), args[1], backend.AdoptOptions{})
+		ts.Check(err)
+	}
+	_, err = log.Append(context.Background(), [][]byte{[]byte(`{"type":"note","data":"in question"}`)}, backend.AppendOptions{Last: true})
+	token := backend.Token(err)
+	if token == "" {
+		ts.Fatalf("the outcome is known: %v", err)
+	}
+	ts.Setenv("TOKEN", token)
 }
 
 func cmdChop(ts *testscript.TestScript, neg bool, args []string) {
