@@ -15,6 +15,13 @@ type Pair = seedpath.Pair
 // Verdict is balanced, stale or live, with its evidence.
 type Verdict = seedpath.Verdict
 
+// The answers of a verdict.
+const (
+	Balanced = seedpath.Balanced // nothing is open
+	Stale    = seedpath.Stale    // what is open was left by a lifecycle that has ended
+	Live     = seedpath.Live     // it is open, and that lifecycle has not ended
+)
+
 // CheckOptions say how thorough a check is.
 type CheckOptions struct {
 	// Verify derives the verdict again from the events and compares.

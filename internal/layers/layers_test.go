@@ -84,7 +84,14 @@ var layers = map[string]layer{
 	"localstack":           {goroutines: true, prints: true}, // its users are other projects' tests, too
 	"localstack/container": {imports: []string{"localstack"}, goroutines: true, prints: true},
 	"integration":          {},
-	"internal/faultproxy":  {goroutines: true},
+	// Examples are what others write: on backend, with the drivers below it.
+	"examples":                {},
+	"examples/internal/place": {imports: []string{objstore, objstore + "/filestore", objstore + "/s3store"}},
+	"examples/agent":          {imports: []string{"backend", "examples/internal/place"}, goroutines: true, prints: true},
+	"examples/auditor":        {imports: []string{"backend", "examples/internal/place"}, prints: true},
+	"examples/compaction":     {imports: []string{"backend", "examples/internal/place"}, prints: true},
+	"examples/function":       {imports: []string{"backend", "examples/internal/place"}, prints: true},
+	"internal/faultproxy":     {goroutines: true},
 	"internal/bench": {
 		imports:    []string{"backend", "manifest", "sessiongen", objstore, objstore + "/tracestore"},
 		never:      []string{"net", "os", "log", "flag"},
