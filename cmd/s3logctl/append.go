@@ -32,8 +32,9 @@ func newAppendCommand(g *globals) *cobra.Command {
 		Use:   "append LOG [FILE…]",
 		Short: "Append events",
 		Long: `Append events, one JSON object per line, from files or stdin ("-"). All of them
-are appended in one commit, or none. Seqs and times that are absent are assigned.
-The log is released in the same commit, so that the next writer need not wait.
+are appended in one commit, or none. Seqs and times that are absent are
+assigned. The log is released in the same commit, so that the next writer need
+not wait.
 
 Where the owner of the log has not released it and was active in the last
 minute, nothing is appended unless --take-over is given.
@@ -41,10 +42,10 @@ minute, nothing is appended unless --take-over is given.
 With --stream, lines are appended as they arrive, under one ownership, as many
 in one commit as have arrived by then; the log is released at the end of the
 input, or at SIGINT or SIGTERM. With --output json every commit is told as soon
-as it is durable, and with --progress in words on stderr. With --lease others are
-also refused while the input is quiet, until so much time has passed since the
-newest commit. Of a line that is refused, the lines before it are in the log and
-the lines after it are not.`,
+as it is durable, and with --progress in words on stderr. With --lease others
+are also refused while the input is quiet, until so much time has passed since
+the newest commit. Of a line that is refused, the lines before it are in the log
+and the lines after it are not.`,
 		Example: `  echo '{"type":"note","data":{"text":"hello"}}' | s3logctl append notes --create
   s3logctl append notes events.jsonl --key job-17 --expect-next 1
   tail -f events.jsonl | s3logctl append notes --stream
@@ -147,6 +148,8 @@ func runAppend(ctx context.Context, g *globals, id string, files []string, f app
 	if err != nil {
 		return err
 	}
+	done := g.watch("appending to " + quote(id))
+	defer done()
 	log, err := f.openLog(ctx, g, id, func(o *backend.Options) { o.Foreground = true })
 	if err != nil {
 		return err
@@ -155,6 +158,7 @@ func runAppend(ctx context.Context, g *globals, id string, files []string, f app
 	if cerr := log.Close(ctx, backend.CloseOptions{}); err == nil {
 		err = cerr
 	}
+	done()
 	if err != nil {
 		return atLine(lines, err)
 	}

@@ -41,16 +41,17 @@ requests without s3log. How long both take, the ratio of their medians, what was
 asked of the store and what that costs at S3's list price are shown for each
 scenario:
 
-  append    batches, one after another         conditional PUTs of the same bodies
-  parallel  batches of many goroutines         a PUT, to the time between commits
-  load      all events of a log                GET and inflate of the same objects
-  verdict   check of a bracket                 GET of the manifest
-  resume    of a log with an open turn         GET and conditional PUT
-  fork      of a whole log                     the same requests
-  list      the newest 20 logs                 LIST and HEAD
+  append    batches, one after another     conditional PUTs of the same bodies
+  parallel  batches of many goroutines     a PUT, to the time between commits
+  load      all events of a log            GET and inflate of the same objects
+  verdict   check of a bracket             GET of the manifest
+  resume    of a log with an open turn     GET and conditional PUT
+  fork      of a whole log                 the same requests
+  list      the newest 20 logs             LIST and HEAD
 
-It works in a store of its own below probe/ in the store, and removes that at the
-end, also when it is interrupted. Nothing else there is read, listed or changed.
+It works in a store of its own below probe/ in the store, and removes that at
+the end, also when it is interrupted. Nothing else there is read, listed or
+changed.
 
 --latency makes the store as slow as a bucket in the same region (median 30 ms,
 99 of 100 within 150 ms), so that figures mean something on a laptop. Absolute
@@ -205,7 +206,7 @@ func measure(ctx context.Context, g *globals, b *bench.Bench, scenarios []bench.
 			return err
 		}
 		out := newBenched(r)
-		g.print(out, func(w io.Writer) { out.text(w, r, opt) })
+		g.print(out, func(w io.Writer) { out.text(w, g.textWidth(), r, opt) })
 		if err := g.out.Flush(); err != nil {
 			return err
 		}

@@ -75,12 +75,15 @@ func newBenched(r bench.Result) benched {
 }
 
 // text writes a scenario for people.
-func (o benched) text(w io.Writer, r bench.Result, opt bench.Options) {
+func (o benched) text(w io.Writer, width int, r bench.Result, opt bench.Options) {
 	fmt.Fprintf(w, "%s%s\n", o.Scenario, o.how(r, opt))
+	sides := fitted{w: w, width: width, right: []bool{true, true, true, true, true}}
+	sides.row("  TIMES", "P50", "P90", "P99", "MAX", "WHAT")
 	for _, s := range []bench.Side{r.Ours, r.Raw} {
 		q := s.Latency
-		fmt.Fprintf(w, "  %-41s %6d×  p50 %8s  p90 %8s  p99 %8s  max %8s\n", s.What, q.Count, tookText(q.P50), tookText(q.P90), tookText(q.P99), tookText(q.Max))
+		sides.row(fmt.Sprint(q.Count), tookText(q.P50), tookText(q.P90), tookText(q.P99), tookText(q.Max), s.What)
 	}
+	sides.flush()
 	if r.Commits > 0 {
 		fmt.Fprintf(w, "  ratio of the time between two commits to the PUT: %.2f; %s, %.0f events each\n",
 			o.Ratio, words.Count(r.Commits, "commit"), float64(r.Events)/float64(r.Commits))

@@ -167,7 +167,7 @@ func runCheck(ctx context.Context, g *globals, id string, b bracket, verify bool
 		cost := g.counts()
 		out.Scan = &checkedScan{Events: c.Scanned, Requests: cost.Requests(), Bytes: cost.BytesIn, Verified: verify}
 	}
-	g.print(out, func(w io.Writer) { checkText(w, c, b, out) })
+	g.print(out, func(w io.Writer) { checkText(w, g.textWidth(), c, b, out) })
 	g.live = c.Answer == seedpath.Live
 	return nil
 }
@@ -206,8 +206,8 @@ func newChecked(c backend.Check, b bracket) checked {
 }
 
 // checkText says the verdict and its evidence in words.
-func checkText(out io.Writer, c backend.Check, b bracket, j checked) {
-	line, flush := newLines(out)
+func checkText(out io.Writer, width int, c backend.Check, b bracket, j checked) {
+	line, flush := fittedLines(out, width)
 	defer flush()
 	line("verdict", "%s", verdictWords(c, b))
 	line("bracket", "%s", b.words())

@@ -41,14 +41,14 @@ func newCpCommand(g *globals) *cobra.Command {
 		Short: "Copy a log to another store, or under another id",
 		Long: `Copy a log to another store: a bucket, or a directory. The copy is the same log:
 its segments and, as long as nobody else writes there, its manifest are the same
-byte for byte. It may be written to meanwhile: one consistent revision is copied.
-Repeated, it sends only what is missing or new. What is at the destination is only
-ever replaced by a later revision of the same log; a copy that was appended to,
-taken over or deleted is refused and not changed.
+byte for byte. It may be written to meanwhile: one consistent revision is
+copied. Repeated, it sends only what is missing or new. What is at the
+destination is only ever replaced by a later revision of the same log; a copy
+that was appended to, taken over or deleted is refused and not changed.
 
-With NEWID the events become a log of their own, on the same store or another: the
-same events with the same root, a fresh log without a boundary and without the
-owners of the old one. (A fork begins with a boundary, and may end earlier.)`,
+With NEWID the events become a log of their own, on the same store or another:
+the same events with the same root, a fresh log without a boundary and without
+the owners of the old one. (A fork begins with a boundary, and may end earlier.)`,
 		Example: `  s3logctl cp demo --to ./backup
   s3logctl cp demo --from ./backup --to s3://bucket/agents --verify
   s3logctl cp demo demo-2`,

@@ -60,7 +60,9 @@ func runDecide(ctx context.Context, g *globals, token string) error {
 	if err != nil {
 		return err
 	}
+	done := g.watch("settling")
 	d, err := b.Decide(ctx, token)
+	done()
 	if backend.Token(err) != "" {
 		// The take-over that was to settle it is itself unsettled; what is still to
 		// be asked about is the commit of the caller.

@@ -25,12 +25,12 @@ func newDemoCommand(g *globals) *cobra.Command {
 		Use:   "demo",
 		Short: "Tell the whole story in a few seconds",
 		Long: `Write a session, kill its writer in the middle of a compaction, judge the marker
-that it leaves behind, resume the session and judge it again, fork it, verify and
-list. Every step shows the command that does the same from a shell, what it
+that it leaves behind, resume the session and judge it again, fork it, verify
+and list. Every step shows the command that does the same from a shell, what it
 printed, and what it asked of the store.
 
-The store is a temporary directory, which is removed at the end, unless --keep or
---store names another. What is written to the store of --store stays there.`,
+The store is a temporary directory, which is removed at the end, unless --keep
+or --store names another. What is written to the store of --store stays there.`,
 		Example: `  s3logctl demo
   s3logctl demo --keep ./demo && s3logctl --store ./demo cat demo`,
 		Args:              exactArgs(0, "no arguments"),

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -123,7 +122,7 @@ func runDiff(ctx context.Context, g *globals, parent, child string, f diffFlags)
 		return err
 	}
 	out := newDiffers(d, f.events > 0)
-	g.print(out, func(w io.Writer) { diffText(w, d, out) })
+	g.print(out, func(w io.Writer) { diffText(w, g.textWidth(), d, out) })
 	return nil
 }
 
@@ -177,8 +176,8 @@ func newDiffEvent(e *segment.Event) *diffEvent {
 }
 
 // diffText says the same in words.
-func diffText(out io.Writer, d backend.Diff, j differs) {
-	line, flush := newLines(out)
+func diffText(out io.Writer, width int, d backend.Diff, j differs) {
+	line, flush := fittedLines(out, width)
 	for _, s := range []struct {
 		name string
 		backend.DiffSide
@@ -196,7 +195,7 @@ func diffText(out io.Writer, d backend.Diff, j differs) {
 	ownText(line, "child's own", d.Child, d.Common)
 	flush()
 	if j.Events != nil {
-		rowsText(out, d)
+		rowsText(out, width, d)
 	}
 }
 
@@ -258,27 +257,28 @@ func ownText(line lineFunc, name string, s backend.DiffSide, common int64) {
 }
 
 // rowsText shows events side by side.
-func rowsText(out io.Writer, d backend.Diff) {
+func rowsText(out io.Writer, width int, d backend.Diff) {
 	if len(d.Rows) == 0 {
 		return
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "\nSEQ\tPARENT\t\tCHILD\n")
-	cells := func(e *segment.Event) (typ, time string) {
+	fmt.Fprintln(out)
+	w := fitted{w: out, width: width}
+	room := 0 // for the parent's event: half of what there is
+	if width > 0 {
+		last := d.Rows[len(d.Rows)-1].Seq
+		room = max((width-len(fmt.Sprint(last))-2*len(columnGap))/2, fittedLast)
+	}
+	cell := func(e *segment.Event) string {
 		if e == nil {
-			return "-", ""
+			return "-"
 		}
-		return oneLine(quote(e.Type)), timeText(e.Time)
+		return timeText(e.Time) + "  " + oneLine(quote(e.Type))
 	}
+	w.row("SEQ", "PARENT", "CHILD")
 	for _, r := range d.Rows {
-		typ, time := cells(r.Parent)
-		fmt.Fprintf(w, "%d\t%s\t%s", r.Seq, typ, time)
-		if typ, time = cells(r.Child); time != "" {
-			typ += "\t" + time
-		}
-		fmt.Fprintf(w, "\t%s\n", typ)
+		w.row(fmt.Sprint(r.Seq), fit(cell(r.Parent), room), cell(r.Child))
 	}
-	_ = w.Flush() // a failed write shows again at the end
+	w.flush()
 	shown := d.Common + int64(len(d.Rows))
 	if most := max(d.Parent.Next, d.Child.Next); most > shown {
 		fmt.Fprintf(out, "… up to seq %d (`s3logctl cat LOG --from %d`)\n", most-1, shown)

@@ -22,9 +22,9 @@ func newDoctorCommand(g *globals) *cobra.Command {
 		Use:   "doctor",
 		Short: "Find out what a store and these credentials can do",
 		Long: `Try what s3log needs of a store, and say what came of it: whether it answers, in
-which region, how fast and by which clock; whether conditional writes are obeyed,
-also when many come at a time; what these credentials may do; and which settings
-of a bucket would remove logs, or keep what should go.
+which region, how fast and by which clock; whether conditional writes are
+obeyed, also when many come at a time; what these credentials may do; and which
+settings of a bucket would remove logs, or keep what should go.
 
 It writes below probe/ alone, removes that again if it may, and works with
 credentials that may only read. The last lines are what the store and the
@@ -81,7 +81,7 @@ func runDoctor(ctx context.Context, g *globals, rounds int, id string) error {
 	}
 	if !g.asJSON() {
 		opt.Each = func(f check.Finding) {
-			findingText(g.out, f)
+			findingText(g.out, g.textWidth(), f)
 			_ = g.out.Flush() // its error comes again
 		}
 	}
@@ -116,11 +116,25 @@ func (g *globals) presentKeys(ctx context.Context, store objstore.Store, id stri
 
 // findingText writes one finding, and on lines of their own what it means and
 // what to do.
-func findingText(w io.Writer, f check.Finding) {
-	fmt.Fprintf(w, "%-8s %-12s %s\n", f.Status, f.Name, oneLine(f.Seen))
+func findingText(w io.Writer, width int, f check.Finding) {
+	const names, arrow = 22, "→ "
+	room := 0
+	if width > 0 {
+		room = max(width-names-columns(arrow), fittedLast)
+	}
+	begin := fmt.Sprintf("%-8s %-12s ", f.Status, f.Name)
+	for _, line := range wrapped(oneLine(f.Seen), room) {
+		fmt.Fprintf(w, "%-*s%s\n", names, begin, line)
+		begin = ""
+	}
 	for _, more := range []string{f.Means, f.Do} {
-		if more != "" {
-			fmt.Fprintf(w, "%21s → %s\n", "", oneLine(more))
+		if more == "" {
+			continue
+		}
+		begin = arrow
+		for _, line := range wrapped(oneLine(more), room) {
+			fmt.Fprintf(w, "%*s%s%s\n", names, "", begin, line)
+			begin = "  "
 		}
 	}
 }

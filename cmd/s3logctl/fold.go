@@ -23,8 +23,8 @@ func newFoldCommand(g *globals) *cobra.Command {
 		Use:   "fold LOG…",
 		Short: "Rewrite segments into few and small ones",
 		Long: `Rewrite what logs have sealed into few segments, compressed as well as it gets.
-Events, owner and generation stay what they are, and the owner may go on appending.
-What was replaced stays on the store until gc collects it.
+Events, owner and generation stay what they are, and the owner may go on
+appending. What was replaced stays on the store until gc collects it.
 
 Without --apply, nothing is written: what would be done is shown. Where nothing
 is to be gained, nothing is done either.`,

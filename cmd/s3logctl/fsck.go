@@ -29,15 +29,15 @@ func newFsckCommand(g *globals) *cobra.Command {
 		Long: `Compare what is on the store with what the manifests say, of the whole store or
 of the logs that are named: manifests that cannot be read or were put back from
 an older copy, segments that are missing or have another size, objects that no
-manifest names and what the next gc makes of them, and keys that are not s3log's.
-Nothing is written, and segments are not read, unless with --read-data, which
-verifies every log as well.
+manifest names and what the next gc makes of them, and keys that are not
+s3log's. Nothing is written, and segments are not read, unless with --read-data,
+which verifies every log as well.
 
-With --rebuild, the manifest of one log is made again from its segments, where it
-is missing or cannot be read. What was only in the manifest is lost, above all
-the newest events, and is said. Where an older manifest was put back, it is kept,
-and raised above everything that is there. A manifest that can be read is never
-replaced. Without --apply nothing is written. No gc may be under way.`,
+With --rebuild, the manifest of one log is made again from its segments, where
+it is missing or cannot be read. What was only in the manifest is lost, above
+all the newest events, and is said. Where an older manifest was put back, it is
+kept, and raised above everything that is there. A manifest that can be read is
+never replaced. Without --apply nothing is written. No gc may be under way.`,
 		Example: `  s3logctl fsck
   s3logctl fsck --read-data --output json | jq 'select(.ok == false)'
   s3logctl fsck --rebuild demo

@@ -19,9 +19,9 @@ func newInfoCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:   "info LOG",
 		Short: "Look at one log",
-		Long: `Show what the manifest of a log says: state, size, boundary, open turn, owner and
-history, lease, and the Merkle root as SIZE:ROOT. This is one GET, for a log of
-any length.`,
+		Long: `Show what the manifest of a log says: state, size, boundary, open turn, owner
+and history, lease, and the Merkle root as SIZE:ROOT. This is one GET, for a log
+of any length.`,
 		Example:           `  s3logctl info demo --output json | jq -r .root`,
 		Args:              logArgs,
 		ValidArgsFunction: g.completeLog(false),
@@ -214,10 +214,7 @@ func rootText(in backend.Info) *string {
 
 // infoText says the same in words, and what it means.
 func (g *globals) infoText(out io.Writer, in backend.Info) {
-	width := 0
-	if g.stdoutTTY {
-		width = g.columns()
-	}
+	width := g.textWidth()
 	line, flush := fittedLines(out, width)
 	defer func() {
 		flush()
@@ -251,10 +248,8 @@ func (g *globals) infoText(out io.Writer, in backend.Info) {
 
 type lineFunc func(name, format string, args ...any)
 
-// newLines writes lines of a name and what there is to say about it.
-func newLines(out io.Writer) (line lineFunc, flush func()) { return fittedLines(out, 0) }
-
-// fittedLines is newLines in a width; 0 leaves lines as long as they are.
+// fittedLines writes lines of a name and what there is to say about it, in a width;
+// 0 leaves them as long as they are.
 func fittedLines(out io.Writer, width int) (line lineFunc, flush func()) {
 	type said struct{ name, text string }
 	var all []said

@@ -142,9 +142,7 @@ type table struct {
 func newTable(g *globals, order backend.Order, f lsFlags) *table {
 	t := &table{order: order, deleted: f.deleted, sizes: f.sizes}
 	t.w, t.right = g.out, []bool{false, true, true, f.sizes}
-	if g.stdoutTTY {
-		t.width = g.columns()
-	}
+	t.width = g.textWidth()
 	return t
 }
 

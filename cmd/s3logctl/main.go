@@ -115,15 +115,26 @@ embedded store in the user's data directory.`,
 		return withHint(usagef("%w", err), fmt.Sprintf("`%s --help` shows the flags", cmd.CommandPath()))
 	})
 	g.addFlags(root)
-	root.AddCommand(
-		newAppendCommand(g), newCatCommand(g), newTailCommand(g),
-		newLsCommand(g), newInfoCommand(g), newInspectCommand(g), newDiffCommand(g),
-		newCheckCommand(g), newVerifyCommand(g), newReportCommand(g),
-		newResumeCommand(g), newForkCommand(g), newReplayCommand(g),
-		newImportCommand(g), newExportCommand(g), newCpCommand(g), newSyncCommand(g),
-		newDecideCommand(g), newDoctorCommand(g), newFoldCommand(g), newRmCommand(g), newGcCommand(g), newFsckCommand(g), newDemoCommand(g),
-		newGenerateCommand(g), newBenchCommand(g), newVersionCommand(g),
-	)
+	// Flags are explained in the width of the terminal.
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages ", fmt.Sprintf(".FlagUsagesWrapped %d ", g.textWidth())))
+	for _, group := range []struct {
+		title string
+		verbs []*cobra.Command
+	}{
+		{"Write a log:", []*cobra.Command{newAppendCommand(g), newResumeCommand(g), newForkCommand(g), newReplayCommand(g), newDecideCommand(g)}},
+		{"Read logs:", []*cobra.Command{newLsCommand(g), newInfoCommand(g), newCatCommand(g), newTailCommand(g), newInspectCommand(g)}},
+		{"Judge them:", []*cobra.Command{newCheckCommand(g), newVerifyCommand(g), newDiffCommand(g), newReportCommand(g)}},
+		{"Move them:", []*cobra.Command{newImportCommand(g), newExportCommand(g), newCpCommand(g), newSyncCommand(g)}},
+		{"Look after a store:", []*cobra.Command{newDoctorCommand(g), newFsckCommand(g), newFoldCommand(g), newRmCommand(g), newGcCommand(g)}},
+		{"Try it:", []*cobra.Command{newDemoCommand(g), newGenerateCommand(g), newBenchCommand(g)}},
+	} {
+		root.AddGroup(&cobra.Group{ID: group.title, Title: group.title})
+		for _, verb := range group.verbs {
+			verb.GroupID = group.title
+		}
+		root.AddCommand(group.verbs...)
+	}
+	root.AddCommand(newVersionCommand(g))
 	addCompletionCommand(root)
 	return root
 }

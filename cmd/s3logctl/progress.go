@@ -97,6 +97,15 @@ func (g *globals) asked() string {
 	return text
 }
 
+// textWidth is how wide text on stdout may be; 0 where that is no terminal, or its
+// width is not known: then nothing is broken or cut.
+func (g *globals) textWidth() int {
+	if !g.stdoutTTY {
+		return 0
+	}
+	return g.columns()
+}
+
 // columns is the width of the terminal; 0 where it is not known.
 func (g *globals) columns() int {
 	if g.width == nil {

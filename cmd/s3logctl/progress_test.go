@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -154,6 +155,18 @@ func TestFit(t *testing.T) {
 	}
 }
 
+// Lines that are typed are answered one by one; those of a file are not, unless that
+// is asked for.
+func TestTypedStream(t *testing.T) {
+	typed := newCLI(t).with(func(s *surroundings) { s.stdinTTY = true })
+	if r := typed.run(notes("a"), "append", "log", "--create", "--stream"); !strings.HasPrefix(r.stderr, "s3logctl: appended 1 event (seq 0) of log") {
+		t.Errorf("%+v", r)
+	}
+	if r := typed.run("", "append", "log", "--stream", file(t, notes("b"))); r.exit != exitDone || r.stderr != "" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // Verbs that take long show that on a terminal, and nowhere else.
 func TestVerbsShowProgress(t *testing.T) {
 	var session strings.Builder
@@ -208,6 +221,18 @@ func TestVerbsShowProgress(t *testing.T) {
 		{"gc", "\rcollecting: "},
 		{"fsck", "\rchecking: "},
 		{"check log --verify", "\rreading log: "},
+		{"verify --all", "\rverifying log: "},
+		{"report log -o " + filepath.Join(t.TempDir(), "r.html") + " --force", "\rreading log: "},
+		{"export log -o " + filepath.Join(t.TempDir(), "x.jsonl"), "\rexporting log ["},
+		{"import --log new -", "\rimporting new"},
+		{"replay new " + file(t, notes("a")), "\rreplaying new: "},
+		{"resume log", "\rresuming log: "},
+		{"rm log --apply", "\rdeleting log: "},
+		{"append log", "\rappending to log: "},
+		{"append log --stream", "\rappending to log: "},
+		{"diff log log", "\rcomparing log and log: "},
+		{"ls", "\rlisting: "},
+		{"fsck --rebuild log --restored --apply", "\rreading the segments of log: "},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			args := strings.Fields(test.args)

@@ -22,8 +22,8 @@ func newReplayCommand(g *globals) *cobra.Command {
 and nothing is added to make them so. Files are read as import reads them, one
 after the other; without events the log begins with its boundary.
 
-The header is that of the first file, with the id of the log and the session that
-its events come from, unless --header gives another.`,
+The header is that of the first file, with the id of the log and the session
+that its events come from, unless --header gives another.`,
 		Example: `  s3logctl replay demo-again session.jsonl
   s3logctl cat demo --to 99 | s3logctl replay first-hundred`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -29,13 +29,14 @@ func newReportCommand(g *globals) *cobra.Command {
 		Use:   "report LOG",
 		Short: "Make a page of a log that an auditor can look at",
 		Long: `Verify a log and write what is in it as one HTML file, which needs nothing but a
-browser: the turns with their steps, tool calls and outcomes, the verdicts on all
-known brackets with their evidence, boundaries, lineage, owners, size and cost over
-time, every event, and the result of the verification with the Merkle root.
+browser: the turns with their steps, tool calls and outcomes, the verdicts on
+all known brackets with their evidence, boundaries, lineage, owners, size and
+cost over time, every event, and the result of the verification with the Merkle
+root.
 
 A log that is damaged has a page, too. The exit code then is that of verify. A
-file that is there is not replaced without --force; a new one appears whole or not
-at all.`,
+file that is there is not replaced without --force; a new one appears whole or
+not at all.`,
 		Example: `  s3logctl report demo -o demo.html
   s3logctl report demo --since "$(cat noted-root)" > demo.html`,
 		Args:              logArgs,

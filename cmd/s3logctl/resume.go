@@ -44,7 +44,9 @@ func runResume(ctx context.Context, g *globals, id string, takeOver bool) error 
 	if err != nil {
 		return err
 	}
+	done := g.watch("resuming " + quote(id))
 	_, r, err := b.Resume(ctx, id, backend.ResumeOptions{AdoptOptions: adoptOptions(takeOver), Release: true})
+	done()
 	if err != nil {
 		return err
 	}

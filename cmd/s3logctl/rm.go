@@ -23,8 +23,8 @@ removes them, when readers have had time to end. Forks of it are logs of their
 own, and stay as they are.
 
 Without --apply nothing is done: what would be deleted is shown. Where the owner
-of a log has not released it and was active in the last minute, it is not deleted
-unless --take-over is given. A log that is deleted already is no error.`,
+of a log has not released it and was active in the last minute, it is not
+deleted unless --take-over is given. A log that is deleted already is no error.`,
 		Example: `  s3logctl rm demo-2
   s3logctl rm demo-2 --apply`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -82,6 +82,8 @@ func runRm(ctx context.Context, g *globals, ids []string, a apply, opt backend.A
 }
 
 func rmLog(ctx context.Context, g *globals, b *backend.Backend, id string, a apply, opt backend.AdoptOptions) error {
+	done := g.watch("deleting " + quote(id))
+	defer done()
 	plan, err := b.PlanDelete(ctx, id, opt)
 	if err != nil {
 		return err
@@ -95,6 +97,7 @@ func rmLog(ctx context.Context, g *globals, b *backend.Backend, id string, a app
 		}
 		out.Deleted, out.Duplicate, out.Revision, out.Generation = true, r.Duplicate, r.Revision, r.Generation
 	}
+	done()
 	g.print(out, out.text)
 	return nil
 }

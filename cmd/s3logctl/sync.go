@@ -17,9 +17,9 @@ func newSyncCommand(g *globals) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sync --from STORE --to STORE [LOG…]",
 		Short: "Copy all logs of a store to another",
-		Long: `Copy all logs of a store to another, or those that are named, each as cp does: the
-first time everything, later what is missing or new. It keeps going after a log
-that could not be copied; the exit code is that of the first failure.
+		Long: `Copy all logs of a store to another, or those that are named, each as cp does:
+the first time everything, later what is missing or new. It keeps going after a
+log that could not be copied; the exit code is that of the first failure.
 
 Nothing is ever removed at the destination, and a log that was deleted at the
 source stays there as it is.`,

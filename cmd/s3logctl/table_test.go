@@ -83,3 +83,60 @@ func TestOutputFitsTheTerminal(t *testing.T) {
 		}
 	}
 }
+
+// On a terminal no line is wider than it is: neither tables nor descriptions nor
+// help, whatever is in the log. A word that has no space in it stays whole.
+func TestOutputFits(t *testing.T) {
+	const width = 80
+	c := newCLI(t)
+	id := strings.Repeat("a log with a long name ", 8)
+	long := strings.Repeat("t", 120)
+	session := c.must("", "generate", "--events", "300") + fmt.Sprintf(`{"type":%q,"seq":300,"time":1,"data":1}`+"\n", long)
+	c.must(session, "import", "--log", id, "-", "--label", strings.Repeat("host ", 20))
+	c.must("", "fork", id, "child", "--clip")
+	c.must(notes("x")+fmt.Sprintf(`{"type":%q,"data":1}`+"\n", long), "append", "child")
+	terminal := c.with(func(s *surroundings) { s.stdoutTTY, s.width = true, func() int { return width } })
+	commands := [][]string{
+		{"--help"}, {"ls"}, {"ls", "--sizes", "--deleted"}, {"info", id}, {"check", id, "--pair", "tool"}, {"check", id, "--open", long, "--close", "x"},
+		{"diff", id, "child", "--events=40"}, {"doctor", "--rounds", "1"}, {"bench", "--scenario", "append", "--events", "20"},
+	}
+	for _, cmd := range newRootCommand(newGlobals(surroundings{})).Commands() {
+		commands = append(commands, []string{cmd.Name(), "--help"})
+	}
+	for _, args := range commands {
+		out := terminal.run("", args...).stdout
+		if out == "" {
+			t.Errorf("%q shows nothing", args)
+		}
+		for line := range strings.Lines(out) {
+			line = strings.TrimSuffix(line, "\n")
+			whole := slices.ContainsFunc(strings.Fields(line), func(word string) bool { return columns(word) > width/2 })
+			example := strings.HasPrefix(line, "  ") && strings.Contains(line, "s3logctl ")
+			if columns(line) > width && !whole && !example && !strings.HasPrefix(line, "file://") {
+				t.Errorf("%q: %d columns: %s", args, columns(line), line)
+			}
+		}
+	}
+}
+
+// Every verb explains itself and shows how it is used.
+func TestHelp(t *testing.T) {
+	for _, cmd := range newRootCommand(newGlobals(surroundings{})).Commands() {
+		if cmd.Name() == "help" || cmd.Name() == "completion" {
+			continue
+		}
+		if cmd.Long == "" || !strings.Contains(cmd.Example, "s3logctl "+cmd.Name()) || cmd.GroupID == "" && cmd.Name() != "version" {
+			t.Errorf("%s: no description, no example or no group", cmd.Name())
+		}
+		for line := range strings.Lines(cmd.Long) {
+			if n := columns(strings.TrimSuffix(line, "\n")); n > 80 {
+				t.Errorf("%s: a line of %d columns: %s", cmd.Name(), n, line)
+			}
+		}
+		for line := range strings.Lines(cmd.Example) {
+			if !strings.HasPrefix(line, "  ") || columns(line) > 110 {
+				t.Errorf("%s: an example of %d columns: %s", cmd.Name(), columns(line), line)
+			}
+		}
+	}
+}

@@ -14,6 +14,8 @@ func newVersionCommand(g *globals) *cobra.Command {
 	return &cobra.Command{
 		Use:               "version",
 		Short:             "Print the version",
+		Long:              "Print what the build knows about itself: version, commit, Go and platform.",
+		Example:           `  s3logctl version --output json | jq -r .commit`,
 		Args:              exactArgs(0, "no arguments"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(*cobra.Command, []string) error {
