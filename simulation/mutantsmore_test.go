@@ -7,19 +7,19 @@ var otherMutants = []mutant{
 		edits: []edit{{"\td.next.Generations = appendCapped(d.next.Generations, MaxGenerations,\n", "\tif kind == KindAdopt {\n\t\tg--\n\t\td.next.Owner.Generation = g\n\t\td.next.Generations = slices.Clone(d.next.Generations[:len(d.next.Generations)-1])\n\t\tfirst = d.base.Generations[len(d.base.Generations)-1].First\n\t}\n\td.next.Generations = appendCapped(d.next.Generations, MaxGenerations,\n"}},
 	},
 	{
-		rule: "maintenance keeps the owner", file: draftFile, seeds: 500, as: "OWNER CHAIN FENCE",
+		rule: "maintenance keeps the owner", file: draftFile, seeds: 3000, as: "OWNER CHAIN FENCE",
 		edits: []edit{{"\td, err := modify(base, IntentMaintain)\n", "\td, err := modify(base, IntentMaintain)\n\tif err == nil {\n\t\td.own(w, KindAdopt, base.Next, at)\n\t\td.next.Epoch++\n\t}\n"}},
 	},
 	{
-		rule: "every handle has a fresh writer id", file: draftFile, seeds: 100, as: "FENCE OWNER TWICE LIE ORDER",
+		rule: "every handle has a fresh writer id", file: draftFile, seeds: 100, as: "FENCE OWNER TWICE LIE ORDER HOLE",
 		edits: []edit{{"\treturn Writer{ID: uuid.NewString(), Label: label, Software: software}\n", "\t_ = uuid.NewString\n\treturn Writer{ID: \"writer\" + label, Label: label, Software: software}\n"}},
 	},
 	{
-		rule: "every commit has a fresh id", file: draftFile, seeds: 50, as: "CHAIN CONTRACT LOSTACK",
+		rule: "every commit has a fresh id", file: draftFile, seeds: 50, as: "CHAIN CONTRACT LOSTACK LIE",
 		edits: []edit{{"\treturn uuid.Must(uuid.NewV7()).String()\n", "\treturn uuid.Nil.String()\n"}},
 	},
 	{
-		rule: "every upload has a fresh nonce", file: "manifest/names.go", seeds: 200, as: "CONTRACT",
+		rule: "every upload has a fresh nonce", file: "manifest/names.go", seeds: 200, as: "CONTRACT NAMES",
 		edits: []edit{{"\trand.Read(n[:]) // never fails\n", "\t_ = rand.Read\n"}},
 	},
 	{
@@ -30,7 +30,7 @@ var otherMutants = []mutant{
 	// what others have uploaded. What a seal holds, and that it is named once, is
 	// seen to twice, by whoever names it and by the rule of names.
 	{
-		rule: "a seal is named where the tail still begins with what it holds", file: draftFile, seeds: 4000, as: "INTERNAL MISMATCH",
+		rule: "a seal is named where the tail still begins with what it holds", file: draftFile, seeds: 8000, as: "INTERNAL MISMATCH",
 		edits:  []edit{{"\tif u.TailFirst >= 0 && u.TailFirst != tailFirst {\n", "\tif u.TailFirst < 0 && u.TailFirst == tailFirst {\n"}},
 		alsoIn: "backend/background.go",
 		also:   []edit{{"\t\treturn t, fmt.Errorf(\"%w: %w\", manifest.ErrStaleUpload, err)\n", "\t\trest, _ = t, fmt.Errorf\n"}},
@@ -58,7 +58,7 @@ var otherMutants = []mutant{
 		edits: []edit{{"\tcase l.tailOf == base.Commit.ID:\n\t\treturn nil\n", "\tcase l.tailOf != \"\":\n\t\treturn nil\n"}},
 	},
 	{
-		rule: "a failed handle takes nothing more", file: "backend/commit.go", seeds: 1000, as: "HOLE LIE ORDER",
+		rule: "a failed handle takes nothing more", file: "backend/commit.go", seeds: 1000, as: "HOLE LIE ORDER FENCE LOSTACK",
 		edits: []edit{{"\tl.err = err\n\trest := l.queue\n", "\trest := l.queue\n"}},
 	},
 	{
@@ -104,15 +104,17 @@ var otherMutants = []mutant{
 		edits: []edit{{"\t\tnext.Revision, next.Epoch = base.Revision+1, base.Epoch+1\n", "\t\tnext.Revision = base.Revision + 1\n"}},
 	},
 	{
-		rule: "a tombstone is never written over", file: draftFile, seeds: 5000, as: "CHAIN",
-		edits: []edit{{"\tif base != nil && base.State != StateVoid {\n", "\tif base != nil && base.State == StateOpen {\n"}},
+		rule: "a tombstone is never written over", file: draftFile, seeds: 1000, as: "CHAIN",
+		edits:  []edit{{"\tif base != nil && base.State != StateVoid {\n", "\tif base != nil && base.State == StateOpen {\n"}},
+		alsoIn: decideFile,
+		also:   []edit{{"(v == Fenced || v == Rebase || v == StartOver)", "(v == Fenced || v == Rebase)"}},
 	},
 	{
-		rule: "a reader looks for what was replaced", file: "backend/read.go", seeds: 3000, as: "INTERNAL",
+		rule: "a reader looks for what was replaced", file: "backend/read.go", seeds: 5000, as: "INTERNAL",
 		edits: []edit{{"\t\tcase fresh.Record.Commit.ID == head.Record.Commit.ID, stillNamed(fresh.Record, err):\n", "\t\tcase fresh.Record.Commit.ID != \"\":\n"}},
 	},
 	{
-		rule: "only what has an older epoch can never be named", file: "manifest/removal.go", seeds: 500, as: "DANGLING",
+		rule: "only what has an older epoch can never be named", file: "manifest/removal.go", seeds: 1000, as: "DANGLING",
 		edits: []edit{{"\t\tcase l.Name.Epoch < epoch:\n", "\t\tcase l.Name.Epoch <= epoch:\n"}},
 	},
 	{

@@ -136,6 +136,6 @@ func (m *mutant) play(t *testing.T, root string, files map[string]string) {
 	case !slices.Contains(strings.Fields(m.as), found[2]):
 		t.Errorf("noticed as %s, not as %s: %s", found[2], m.as, found[3])
 	default:
-		t.Logf("seed %s of %d, after %v: %s: %.300s", found[1], m.seeds, time.Since(began).Round(time.Second), found[2], found[3])
+		t.Logf("%s: seed %s of %d, after %v: %s: %.200s", m.rule, found[1], m.seeds, time.Since(began).Round(time.Second), found[2], found[3])
 	}
 }

@@ -47,6 +47,7 @@ type port struct {
 	name string
 	lane int64
 	far  time.Duration // how many times as far from the store as others
+	lags bool          // what manifests name is asked for much later, when it may be gone
 
 	mu      sync.Mutex
 	sent    map[string]int // requests by kind
@@ -86,6 +87,9 @@ func (p *port) do(ctx context.Context, c call) (objstore.Object, error) {
 	f.id = fmt.Sprintf("%s/%s/%d", p.name, strings.ReplaceAll(kind, " ", ":"), n)
 	if p.r.plan.without[f.id] || p.r.draining() {
 		f = f.spared()
+	}
+	if p.lags && c.op == "Get" && !isManifest(c.key) && oneOf(f.dice, 3) {
+		f.out += pick(f.dice, 1000*p.r.plan.leg, 26*time.Hour)
 	}
 	h := fnv.New32a()
 	io.WriteString(h, kind)

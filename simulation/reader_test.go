@@ -15,6 +15,7 @@ import (
 // read looks at a log in several ways, always with the same Reader, which
 // remembers what it has seen.
 func (p *process) read() {
+	p.port.lags = oneOf(stream(p.r.plan.seed, "lags", p.name), 2)
 	revision := map[string]int64{}
 	for range 2 + p.rng.IntN(8) {
 		if p.port.isDead() {
