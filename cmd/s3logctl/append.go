@@ -49,7 +49,7 @@ and the lines after it are not.`,
 		Example: `  echo '{"type":"note","data":{"text":"hello"}}' | s3logctl append notes --create
   s3logctl append notes events.jsonl --key job-17 --expect-next 1
   tail -f events.jsonl | s3logctl append notes --stream
-  agent | s3logctl append notes --stream --output json | jq '.commit.next'`,
+  agent | s3logctl append notes --stream --output json | jq '.commit.next // empty'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := minArgs(1, "a log id, then files")(cmd, args); err != nil {
 				return err

@@ -257,7 +257,8 @@ func (c copied) text(w io.Writer) {
 
 // copyAs makes a log of its own.
 func copyAs(ctx context.Context, g *globals, src *backend.Reader, dst *backend.Backend, id, as string, f copyFlags) error {
-	written := g.traces[len(g.traces)-1] // of the store that was opened last
+	stores := g.opened()
+	written := stores[len(stores)-1] // of the store that was opened last
 	done := g.watch("copying " + quote(id) + " to " + quote(as))
 	defer done()
 	r, err := dst.CopyAs(ctx, src, id, as, adoptOptions(f.takeOver))

@@ -181,7 +181,7 @@ func (d *demo) verb(ctx context.Context, title string, exit int, args ...string)
 	around.stdoutTTY, around.stderrTTY = false, false
 	g := newGlobals(around)
 	got := g.run(ctx, append([]string{"--store", d.store}, args...))
-	d.g.traces = append(d.g.traces, g.traces...)
+	d.g.trace(g.opened()...)
 	asked := newRequestCounts(g.counts())
 	out := stdout.String() + stderr.String()
 	if got != exit {
@@ -247,6 +247,6 @@ func (d *demo) reader(ctx context.Context) (*backend.Reader, error) {
 		return nil, err
 	}
 	trace := tracestore.New(store, tracestore.Options{})
-	d.g.traces = append(d.g.traces, trace)
+	d.g.trace(trace)
 	return backend.NewReader(trace, d.g.options(nil)), nil
 }

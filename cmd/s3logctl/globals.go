@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -57,10 +59,11 @@ type globals struct {
 	label    string
 	requests bool
 
-	wait   wait                // for answers of these stores
-	traces []*tracestore.Store // of the stores that were opened
-	exit   int                 // of the first error that was reported
-	live   bool                // a verdict is live: the exit code, if nothing failed
+	wait    wait                // for answers of these stores
+	tracing sync.Mutex          // of traces, which whatever shows a progress reads
+	traces  []*tracestore.Store // of the stores that were opened
+	exit    int                 // of the first error that was reported
+	live    bool                // a verdict is live: the exit code, if nothing failed
 }
 
 const (
@@ -166,8 +169,22 @@ func (g *globals) openAt(ctx context.Context, at location, use use) (objstore.St
 		return nil, err
 	}
 	trace := tracestore.New(store, tracestore.Options{})
-	g.traces = append(g.traces, trace)
+	g.trace(trace)
 	return &waiting{trace, g}, nil
+}
+
+// trace counts what is asked of stores, too.
+func (g *globals) trace(stores ...*tracestore.Store) {
+	g.tracing.Lock()
+	defer g.tracing.Unlock()
+	g.traces = append(g.traces, stores...)
+}
+
+// opened are the stores that were opened.
+func (g *globals) opened() []*tracestore.Store {
+	g.tracing.Lock()
+	defer g.tracing.Unlock()
+	return slices.Clip(g.traces)
 }
 
 // flush writes what is held back of the output.
@@ -182,7 +199,7 @@ func (g *globals) flush() error {
 // close lets go of the stores.
 func (g *globals) close() {
 	g.wait.end()
-	for _, t := range g.traces {
+	for _, t := range g.opened() {
 		if c, ok := t.Unwrap().(io.Closer); ok {
 			_ = c.Close() // nothing is held back in a store
 		}

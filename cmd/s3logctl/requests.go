@@ -61,7 +61,7 @@ func (g *globals) reportRequests() {
 
 // counts is what was asked so far of all stores.
 func (g *globals) counts() (sum tracestore.Counts) {
-	for _, t := range g.traces {
+	for _, t := range g.opened() {
 		c := t.Counts()
 		sum.Put, sum.Get, sum.Head = sum.Put+c.Put, sum.Get+c.Get, sum.Head+c.Head
 		sum.List, sum.Delete, sum.Copy = sum.List+c.List, sum.Delete+c.Delete, sum.Copy+c.Copy
