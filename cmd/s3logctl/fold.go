@@ -124,8 +124,9 @@ func runFold(ctx context.Context, g *globals, ids []string, f foldFlags, a apply
 	if f.all {
 		logs = every(ctx, b.Reader)
 	}
-	some := false
+	some, none := false, true
 	for id, err := range logs {
+		none = false
 		if ctx.Err() != nil {
 			g.complain(fmt.Errorf("%s and what follows: not folded: %w", quote(id), ctx.Err()))
 			break
@@ -136,6 +137,9 @@ func runFold(ctx context.Context, g *globals, ids []string, f foldFlags, a apply
 			some = some || found
 		}
 		g.complain(err)
+	}
+	if none {
+		g.noLogs(false)
 	}
 	if !a.apply && some {
 		g.notice("nothing was written; --apply does it")

@@ -110,7 +110,7 @@ func runLs(ctx context.Context, g *globals, f lsFlags) error {
 	done()
 	table.flush()
 	if total == 0 {
-		g.noLogs(f)
+		g.noLogs(f.deleted)
 	}
 	if failed > 0 {
 		return fmt.Errorf("%d of %s could not be looked at, the first one because of: %w", failed, words.Count(total, "log"), first)
@@ -119,14 +119,14 @@ func runLs(ctx context.Context, g *globals, f lsFlags) error {
 }
 
 // noLogs says for people that there is nothing to show, and where that was.
-func (g *globals) noLogs(f lsFlags) {
+func (g *globals) noLogs(deleted bool) {
 	at, err := g.locate()
 	if err != nil || g.asJSON() {
 		return
 	}
 	more := ""
-	if !f.deleted {
-		more = " (--deleted shows those that were deleted)"
+	if !deleted {
+		more = " (`s3logctl ls --deleted` shows those that were deleted)"
 	}
 	g.notice("there are no logs below %s%s", at, more)
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
@@ -174,10 +175,12 @@ func openStore(ctx context.Context, at location, use use) (objstore.Store, error
 	if at.dir == "" {
 		return openS3(ctx, at.s3)
 	}
-	if use != useCreate {
-		if _, err := os.Stat(at.dir); errors.Is(err, fs.ErrNotExist) {
-			return nil, noDirectory(at)
-		}
+	info, err := os.Stat(at.dir)
+	switch {
+	case err == nil && !info.IsDir():
+		return nil, fmt.Errorf("a store is a directory, and %s is none", quote(at.dir))
+	case use != useCreate && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)):
+		return nil, noDirectory(at)
 	}
 	return filestore.Open(at.dir, filestore.Options{ReadOnly: use == useRead})
 }

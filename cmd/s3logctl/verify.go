@@ -123,8 +123,9 @@ func runVerify(ctx context.Context, g *globals, ids []string, all bool, opt back
 	if all {
 		logs = every(ctx, r)
 	}
-	damaged := false
+	damaged, none := false, true
 	for id, err := range logs {
+		none = false
 		if ctx.Err() != nil {
 			err = fmt.Errorf("%s and what follows: not verified: %w", quote(id), ctx.Err())
 		} else if err == nil {
@@ -141,6 +142,9 @@ func runVerify(ctx context.Context, g *globals, ids []string, all bool, opt back
 	}
 	if damaged {
 		g.exit = exitDamaged
+	}
+	if none {
+		g.noLogs(false)
 	}
 	return nil
 }
