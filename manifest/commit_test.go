@@ -369,6 +369,8 @@ func TestPutSegment(t *testing.T) {
 		{name: "the time ends within the second try", puts: []putReply{says(objstore.ErrThrottled), cut}, ends: true, want: context.Canceled, says: "throttled"},
 		{name: "success by nobody knows whom, and the time ends", puts: []putReply{portal}, ends: true, want: context.Canceled, says: "without a version"},
 		{name: "no reply, and the time ends", puts: []putReply{says(objstore.ErrUndecided)}, ends: true, want: context.Canceled, says: "last reply"},
+		{name: "collected before it is read back, and the time ends", puts: []putReply{says(objstore.ErrPrecondition)}, gets: []getReply{getSays(objstore.ErrNotExist)}, ends: true, want: context.Canceled, says: "not there"},
+		{name: "success by nobody knows whom, not there, and the time ends", puts: []putReply{portal}, gets: []getReply{getSays(objstore.ErrNotExist)}, ends: true, want: context.Canceled, says: "not there"},
 		{name: "cannot be read back, and the time ends", puts: []putReply{says(objstore.ErrPrecondition)}, gets: []getReply{getSays(objstore.ErrUndecided)}, ends: true, want: objstore.ErrUndecided, says: "reading back"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -388,6 +390,9 @@ func TestPutSegment(t *testing.T) {
 			err := PutSegment(ctx, s, theLog, name, body, opt)
 			if !errors.Is(err, tc.want) || err != nil && (!strings.Contains(err.Error(), tc.says) || !strings.Contains(err.Error(), SegmentKey(theLog, name))) {
 				t.Fatal(err)
+			}
+			if errors.Is(err, objstore.ErrNotExist) {
+				t.Errorf("%v: that reads as if there were no log", err)
 			}
 			if _, gerr := st.Get(t.Context(), SegmentKey(theLog, name), objstore.GetOptions{}); (gerr == nil) != (err == nil) {
 				t.Errorf("%v, and reading it gives %v", err, gerr)

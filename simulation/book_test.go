@@ -190,7 +190,7 @@ func (b *book) decided(who string, in manifest.Intent, d backend.Decision) {
 		b.r.count("decided: duplicate", 1)
 	default:
 		b.r.count("decided: committed", 1)
-		if !b.r.witness.landed[in.Commit] {
+		if !b.r.witness.landed[in.Commit] && !b.r.witness.holds(in, d.Receipt) {
 			b.r.fail("LOSTACK", "%s was told by Decide that commit %s is in %s, which it is not", who, in.Commit, in.Log)
 		}
 	}
@@ -290,6 +290,17 @@ func (w *witness) acknowledged(e *entry) {
 	if e.bracket && l.judged(r.First, bracketOpen, bracketClose) == "live" {
 		fail("BRACKET", "it opens a bracket, and one was open")
 	}
+}
+
+// holds reports whether a log holds the keyed append of a commit where it is said
+// to be, though by another commit of the same handle: one that was tried again for
+// others who wait for the same key.
+func (w *witness) holds(in manifest.Intent, r backend.Receipt) bool {
+	rec := w.log(in.Log).newest()
+	return rec != nil && slices.ContainsFunc(in.Keys, func(k manifest.KeyEntry) bool {
+		e, found, err := rec.LookupKey(k.Key, k.Digest)
+		return found && err == nil && e.First == r.First && e.Count == r.Count
+	})
 }
 
 // unappended checks that what was told not to be in the log is not, unless
