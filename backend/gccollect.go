@@ -153,7 +153,7 @@ func (g *GCLog) setForeignAside(in *group, rec *manifest.Record) (lost bool) {
 	case lost:
 		g.found(kindLost, in.manifest, "there was a manifest once, and nothing of s3log removes one; or a copy was interrupted, and is to be made again")
 	case rec == nil && kept > 0:
-		g.found(kindHeadless, in.manifest, "there is no manifest: segments were left by a fork, replay or copy that failed, unless it was removed (then: fsck --rebuild, before they are collected)")
+		g.found(kindHeadless, in.manifest, "there is no manifest: segments are of a fork, replay or copy that failed or is under way, unless it was removed (then: fsck --rebuild, before they are collected)")
 	}
 	return lost
 }
