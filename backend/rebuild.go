@@ -50,6 +50,9 @@ type RebuildReport struct {
 	// Salvaged is how many of the events, the last ones, were taken from the tail of
 	// the damaged manifest.
 	Salvaged int64
+	// LeftOut are events that are intact in that tail and do not get into the log,
+	// as they do not follow its other events. Also beside an error.
+	LeftOut [][]byte
 	// Unused are those that the manifest does not name, and why not.
 	Unused []RebuildUnused
 	// Gap, unless nil, is where events are missing, with more behind them.
@@ -154,7 +157,7 @@ func (r *rebuilder) run(ctx context.Context) error {
 		found, err = born, nil
 	}
 	if err != nil {
-		return err
+		return r.nothingLeft(err)
 	}
 	whyNot, err := r.takeTail(ctx, found)
 	if err != nil {
@@ -166,8 +169,8 @@ func (r *rebuilder) run(ctx context.Context) error {
 		Segments: found.segments, Tail: found.tail, Content: found.content, Above: r.above(found), Over: !r.head.Version.IsZero(),
 	}, r.w, r.b.now())
 	if err != nil && len(found.segments) == 0 {
-		return &OpError{Op: "rebuild", Log: r.id, Key: manifest.Key(r.id), Seq: -1, Err: fmt.Errorf("%w: what can be read of its members is no manifest's: %w", errNothingLeft, err),
-			Hint: "restore the manifest from a backup or an older version of it"}
+		r.rep.LeftOut = nil
+		err = r.nothingLeft(&OpError{Op: "rebuild", Log: r.id, Key: manifest.Key(r.id), Seq: -1, Err: fmt.Errorf("%w: what can be read of its members is no manifest's: %w", errNothingLeft, err), Hint: hintOlder})
 	}
 	if err != nil {
 		return err
@@ -177,6 +180,24 @@ func (r *rebuilder) run(ctx context.Context) error {
 		return nil
 	}
 	return r.commit(ctx, p)
+}
+
+const hintOlder = "restore the manifest from a backup or an older version of it"
+
+// nothingLeft is the error of a rebuild that has nothing to begin with. A manifest
+// that is there and damaged is not one that does not exist.
+func (r *rebuilder) nothingLeft(err error) error {
+	if r.remains == nil || !errors.Is(err, errNothingLeft) {
+		return err
+	}
+	cause := "the first events of its tail are damaged"
+	if spans := r.leave(0); len(spans) > 0 {
+		cause += "; intact behind them: " + strings.Join(spans, ", ")
+	}
+	if oe, ok := errors.AsType[*OpError](err); ok && oe.Key == manifest.Key(r.id) {
+		cause += ": " + strings.TrimPrefix(oe.Err.Error(), errNothingLeft.Error()+": ")
+	}
+	return &OpError{Op: "rebuild", Log: r.id, Key: manifest.Key(r.id), Seq: -1, Err: fmt.Errorf("%w: no log can be made of the manifest, nor of segments: %s", ErrCorrupt, cause), Hint: hintOlder}
 }
 
 // list gets all segments of the log.

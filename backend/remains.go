@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
@@ -14,38 +16,69 @@ import (
 type remains struct {
 	manifest.Remains
 	body  []byte
-	lines [][]byte // the events of its tail, as far as they are intact
-	first int64    // seq of the first of them
-	whole bool     // that is all of its tail
+	runs  []run // the events of its tail that are intact
+	whole bool  // that is all of its tail
+}
+
+// run is events that follow each other.
+type run struct {
+	first int64
+	lines [][]byte
+}
+
+func (u *run) next() int64 { return u.first + int64(len(u.lines)) }
+
+// span are its seqs in words.
+func (u *run) span() string {
+	if len(u.lines) == 1 {
+		return fmt.Sprintf("seq %d", u.first)
+	}
+	return fmt.Sprintf("seqs %d to %d", u.first, u.next()-1)
 }
 
 // remainsOf looks what is left of a manifest. Whatever of the tail is not a run of
 // events with checksums and seqs that fit is not taken for any.
 func remainsOf(body []byte) *remains {
 	m := &remains{Remains: manifest.Salvage(body), body: body}
-	raw, all := segment.NewCodec().IntactFrames(m.Tail, maxTailRaw)
-	m.whole = all && m.Whole
-	for line := range segment.Lines(raw) { // whole lines: they were looked for
-		ev, err := segment.ParseEvent(line, segment.Limits{MaxEvent: segment.MaxFrameRaw})
-		if err != nil || len(m.lines) > 0 && ev.Seq != m.first+int64(len(m.lines)) {
-			m.whole = false
-			break
+	raws, all := segment.NewCodec().IntactFrames(m.Tail, maxTailRaw)
+	m.whole = all && m.Whole && len(raws) < 2
+	for _, raw := range raws {
+		var u run
+		for line := range segment.Lines(raw) { // whole lines: they were looked for
+			ev, err := segment.ParseEvent(line, segment.Limits{MaxEvent: segment.MaxFrameRaw})
+			if err != nil || len(u.lines) > 0 && ev.Seq != u.next() || len(u.lines) == 0 && len(m.runs) > 0 && ev.Seq < m.runs[len(m.runs)-1].next() {
+				m.whole = false
+				break
+			}
+			if len(u.lines) == 0 {
+				u.first = ev.Seq
+			}
+			u.lines = append(u.lines, line)
 		}
-		if len(m.lines) == 0 {
-			m.first = ev.Seq
+		if len(u.lines) > 0 {
+			m.runs = append(m.runs, u)
 		}
-		m.lines = append(m.lines, line)
 	}
 	return m
 }
 
-// next is the seq after the last event.
-func (m *remains) next() int64 { return m.first + int64(len(m.lines)) }
+// reaching is the run that goes on at a seq, or holds what is before and behind it.
+func (m *remains) reaching(seq int64) *run {
+	if m == nil {
+		return nil
+	}
+	i := slices.IndexFunc(m.runs, func(u run) bool { return u.first <= seq && u.next() > seq })
+	if i < 0 {
+		return nil
+	}
+	return &m.runs[i]
+}
 
 // born is the log as the damaged manifest has it, without an event: where there
 // are no segments, all else is in it.
 func (m *remains) born(id string) (*salvaged, bool) {
-	if m == nil || len(m.lines) == 0 || m.first != 0 || m.UID == "" || m.Origin == nil || m.next() < m.Origin.Inherited {
+	begin := m.reaching(0)
+	if begin == nil || m.UID == "" || m.Origin == nil || begin.next() < m.Origin.Inherited {
 		return nil, false
 	}
 	header, created, err := checkHeader(m.Header)
@@ -58,29 +91,26 @@ func (m *remains) born(id string) (*salvaged, bool) {
 }
 
 // takeTail lets the events of the damaged manifest's tail follow the segments,
-// where it is sure that they do. It returns why they do not, if there are any.
+// where it is sure that they do. It returns why they do not, if some would.
 func (r *rebuilder) takeTail(ctx context.Context, found *salvaged) (whyNot string, err error) {
 	m, end := r.remains, found.content.Tree.Size
-	if m == nil || len(m.lines) == 0 || m.next() <= end {
+	u := m.reaching(end)
+	if u == nil {
 		return "", nil
 	}
-	span := fmt.Sprintf("the tail of the damaged manifest, seqs %d to %d", m.first, m.next()-1)
-	if m.first > end {
-		return fmt.Sprintf("%s, as seqs %d to %d are missing before it", span, end, m.first-1), nil
-	}
-	same, err := r.overlaps(ctx, found)
+	same, err := r.overlaps(ctx, found, u)
 	if err != nil {
 		return "", err
 	}
 	if !same {
-		return span + ", which holds other events than the segments do", nil
+		return "they are other events than the segments hold", nil
 	}
 	fold, err := manifest.NewFold(found.content, manifest.RuleUserPrompt)
 	if err != nil {
 		return "", err
 	}
 	var raw []byte
-	for _, line := range m.lines[end-m.first:] {
+	for _, line := range u.lines[end-u.first:] {
 		ev, err := segment.ParseEvent(line, segment.Limits{MaxEvent: segment.MaxFrameRaw})
 		if err != nil {
 			return "", err
@@ -90,41 +120,59 @@ func (r *rebuilder) takeTail(ctx context.Context, found *salvaged) (whyNot strin
 	}
 	state := fold.State()
 	// The manifest names the segment before its tail, and knows the tree of all.
-	names := m.first == end && end > 0 && m.says(found.segments[len(found.segments)-1].Name.String())
-	if !m.says(state.Tree.Root.String()) && !(m.says(found.birth.uid) && (end == 0 || m.first < end || names)) {
-		return span + ", as nothing tells that it follows these segments", nil
+	names := u.first == end && end > 0 && m.says(found.segments[len(found.segments)-1].Name.String())
+	if !m.says(state.Tree.Root.String()) && !(m.says(found.birth.uid) && (end == 0 || u.first < end || names)) {
+		return "nothing tells that they follow these segments", nil
 	}
 	if found.tail, err = segment.NewCodec().EncodeFrames(nil, raw, segment.LevelBetter, segment.FrameRaw); err != nil {
 		return "", err
 	}
 	found.content = state
-	r.rep.Salvaged = m.next() - end
+	r.rep.Salvaged = u.next() - end
 	return "", nil
 }
 
 func (m *remains) says(text string) bool { return bytes.Contains(m.body, []byte(text)) }
 
-// overlaps reports whether the segments hold what the tail holds, where they reach
+// overlaps reports whether the segments hold what a run holds, where they reach
 // into it.
-func (r *rebuilder) overlaps(ctx context.Context, found *salvaged) (same bool, err error) {
-	m, end := r.remains, found.content.Tree.Size
+func (r *rebuilder) overlaps(ctx context.Context, found *salvaged, u *run) (same bool, err error) {
+	end := found.content.Tree.Size
 	same = true
 	rec := &manifest.Record{Log: r.id, Next: end, Segments: found.segments}
-	_, _, err = r.b.walk(ctx, rec, m.first, end, func(e Event, _ error) bool {
-		same = bytes.Equal(e.Line, m.lines[e.Seq-m.first])
+	_, _, err = r.b.walk(ctx, rec, u.first, end, func(e Event, _ error) bool {
+		same = bytes.Equal(e.Line, u.lines[e.Seq-u.first])
 		return same
 	})
 	return same, err
 }
 
+// leave notes which intact events of the damaged manifest's tail do not get into
+// the log, which ends at next, and puts them into words.
+func (r *rebuilder) leave(next int64) (spans []string) {
+	if r.remains == nil {
+		return nil
+	}
+	for _, u := range r.remains.runs {
+		if u.next() > next {
+			r.rep.LeftOut = append(r.rep.LeftOut, u.lines...)
+			spans = append(spans, u.span())
+		}
+	}
+	return spans
+}
+
 // describeTail says what the damaged manifest has lost.
 func (r *rebuilder) describeTail(next int64, whyNot string, lost func(string, ...any)) {
+	spans := strings.Join(r.leave(next), " and ")
 	switch {
 	case whyNot != "":
-		lost("%s: keep a copy of that object", whyNot)
+		lost("%s, intact in the tail of the damaged manifest, as %s: have them saved, and keep a copy of that object", spans, whyNot)
+	case spans != "":
+		lost("%s, intact in the tail of the damaged manifest, as events from seq %d on are missing or damaged before them: have them saved, and keep a copy of that object", spans, next)
 	case r.remains == nil:
 		lost("whatever was in the manifest itself: the newest events, after seq %d", next-1)
-	case r.remains.whole && r.remains.next() == next, r.remains.says(r.rep.Root.String()):
+	case r.remains.whole && len(r.remains.runs) > 0, r.remains.says(r.rep.Root.String()):
 		// The log ends here.
 	case r.rep.Salvaged > 0:
 		lost("what is behind seq %d in the damaged manifest, which is replaced: keep a copy of it", next-1)

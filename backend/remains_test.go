@@ -50,13 +50,21 @@ func TestRebuildSalvagesTheTail(t *testing.T) {
 			case raceDetector:
 				stride = 37
 			}
-			whole, parts, nothing := 0, 0, 0
+			whole, parts, nothing, left := 0, 0, 0, 0
 			try := func(what string, damaged []byte, full bool) {
 				mem := copied(t, mem)
 				mem.Replace(key, damaged)
 				b := backend.New(mem, backend.Options{})
 				rep, err := b.Rebuild(t.Context(), "log", backend.RebuildOptions{})
-				if errors.Is(err, backend.ErrNotFound) && sealed == 0 && !full {
+				for _, line := range rep.LeftOut {
+					if !slices.Contains(all[rep.Next:], string(line)) {
+						t.Fatalf("%s: left out %s", what, line)
+					}
+				}
+				if len(rep.LeftOut) > 0 {
+					left++
+				}
+				if errors.Is(err, backend.ErrCorrupt) && !errors.Is(err, backend.ErrNotFound) && sealed == 0 && !full {
 					nothing++
 					return
 				}
@@ -90,8 +98,8 @@ func TestRebuildSalvagesTheTail(t *testing.T) {
 				// beginning of the manifest is needed.
 				try(fmt.Sprint("flipped at ", n), flipped, n > tailEnd || sealed > 0 && n < tailAt)
 			}
-			t.Logf("%d bytes, of them the tail %d: all events %d times, some of the tail %d times, nothing left %d times", len(body), tailEnd-tailAt, whole, parts, nothing)
-			if whole == 0 || sealed == 0 && (parts == 0 || nothing == 0) {
+			t.Logf("%d bytes, of them the tail %d: all events %d times, some of the tail %d times, nothing left %d times; intact and left out %d times", len(body), tailEnd-tailAt, whole, parts, nothing, left)
+			if whole == 0 || sealed == 0 && (parts == 0 || nothing == 0 || left == 0) {
 				t.Error("not everything was tried")
 			}
 		})
@@ -107,8 +115,8 @@ func TestRebuildTakesNoOtherTail(t *testing.T) {
 		says string
 	}{
 		"other events":   {"abXYZ", 0, "other events"},
-		"behind a gap":   {"abcdefg", 6, "missing before it"},
-		"another branch": {"abXYZ", 4, "nothing tells that it follows"},
+		"behind a gap":   {"abcdefg", 6, "missing or damaged before them"},
+		"another branch": {"abXYZ", 4, "nothing tells that they follow"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The segments of one history, and a manifest of another one.
@@ -136,7 +144,7 @@ func TestRebuildTakesNoOtherTail(t *testing.T) {
 			body := bytes.Replace(other.Snapshot("")[manifest.Key("log")], []byte(`"format"`), []byte(`"farmot"`), 1)
 			mem.Replace(manifest.Key("log"), body)
 			rep := rebuilt(t, mem, "log", backend.RebuildDamaged)
-			if rep.Salvaged != 0 || rep.Unconfirmed < 0 || !strings.Contains(rep.Lost[0], tc.says) {
+			if rep.Salvaged != 0 || rep.Unconfirmed < 0 || !strings.Contains(rep.Lost[0], tc.says) || len(rep.LeftOut) == 0 {
 				t.Errorf("%+v", rep)
 			}
 		})

@@ -18,14 +18,18 @@ type Remains struct {
 	Header []byte
 	Origin *Origin
 	Epoch  uint32
-	// Tail is the frames of the tail, as far as their base64 goes. Whole: to its end.
+	// Tail is the frames of the tail, as far as their text goes, with something else
+	// where that is no base64. Whole: nothing of the text is missing or wrong.
 	Tail  []byte
 	Whole bool
 }
 
-// tailStart is what the tail follows. It may be in a header or a label as well,
-// but not behind the tail.
-var tailStart = []byte(`"tail":"`)
+// The tail stands between these. The first one may be in a header or a label as
+// well, but not behind the tail.
+var (
+	tailStart = []byte(`"tail":"`)
+	tailEnd   = []byte(`","tree":`)
+)
 
 // Salvage reads what it can of a damaged manifest. Members that lie before the
 // first place where the text is no JSON are found by their names, the tail by its
@@ -69,20 +73,23 @@ func Salvage(body []byte) Remains {
 		return r
 	}
 	text := body[at+len(tailStart):]
-	text = text[:min(len(text), MaxTail+1)] // with its quote; of one that is longer, as much as any has
-	text, _, r.Whole = bytes.Cut(text, []byte{'"'})
-	enc := base64.StdEncoding.Strict()
-	for {
-		tail, err := enc.AppendDecode(nil, text[:len(text)/4*4])
-		if err == nil {
-			r.Tail, r.Whole = tail, r.Whole && len(text)%4 == 0
-			return r
+	text = text[:min(len(text), MaxTail+len(tailEnd))] // of one that is longer, as much as any has
+	text, _, r.Whole = bytes.Cut(text, tailEnd)
+	text = text[:min(len(text), MaxTail)]
+	text = bytes.TrimRight(text, "=")
+	clean := make([]byte, len(text))
+	for i, c := range text {
+		if clean[i] = c; !base64Digit(c) {
+			clean[i], r.Whole = 'A', false
 		}
-		// What comes before the first character that does not belong there.
-		bad, ok := err.(base64.CorruptInputError)
-		if !ok || int(bad) >= len(text) {
-			return r
-		}
-		text, r.Whole = text[:bad], false
 	}
+	if len(clean)%4 == 1 {
+		clean, r.Whole = clean[:len(clean)-1], false
+	}
+	r.Tail, _ = base64.RawStdEncoding.AppendDecode(nil, clean) // digits only: it cannot fail
+	return r
+}
+
+func base64Digit(c byte) bool {
+	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '+' || c == '/'
 }

@@ -13,7 +13,7 @@ func TestSalvage(t *testing.T) {
 	tail := []byte("sixteen bytes of")
 	text := base64.StdEncoding.EncodeToString(tail)
 	origin := `{"kind":"fresh","inherited":0,"parent":null}`
-	whole := `{"format":"x","uid":"u\u0031","epoch":7,"header":{"tail":"no"},"origin":` + origin + `,"tail":"` + text + `","sum":"0"}` + "\n"
+	whole := `{"format":"x","uid":"u\u0031","epoch":7,"header":{"a":"b"},"origin":` + origin + `,"tail":"` + text + `","tree":{},"sum":"0"}` + "\n"
 	for _, tc := range []struct {
 		name, body  string
 		uid, header string
@@ -21,20 +21,22 @@ func TestSalvage(t *testing.T) {
 		tail        int
 		all         bool
 	}{
-		{"intact", whole, "u1", `{"tail":"no"}`, true, 16, true},
+		{"intact", whole, "u1", `{"a":"b"}`, true, 16, true},
 		{"empty", "", "", "", false, 0, false},
 		{"no object", "[" + whole[1:], "", "", false, 16, true},
 		{"a name is broken", strings.Replace(whole, `"header`, `"\header`, 1), "u1", "", false, 16, true},
-		{"a value is broken", strings.Replace(whole, `"fresh"`, `"\fresh`, 1), "u1", `{"tail":"no"}`, false, 16, true},
-		{"no name", strings.Replace(whole, `"origin"`, `origin"`, 1), "u1", `{"tail":"no"}`, false, 16, true},
-		{"no header", strings.Replace(whole, `{"tail":"no"}`, "null", 1), "u1", "", true, 16, true},
-		{"no origin", strings.Replace(whole, origin, `{"kind":7}`, 1), "u1", `{"tail":"no"}`, false, 16, true},
-		{"cut in the tail", whole[:strings.Index(whole, text)+10], "u1", `{"tail":"no"}`, true, 6, false},
-		{"cut before the tail", whole[:strings.Index(whole, `,"tail":"`+text)], "u1", `{"tail":"no"}`, true, 0, false},
-		{"the tail is broken", strings.Replace(whole, text, text[:9]+"*"+text[10:], 1), "u1", `{"tail":"no"}`, true, 6, false},
-		{"a quote in the tail", strings.Replace(whole, text, text[:9]+`"`+text[10:], 1), "u1", `{"tail":"no"}`, true, 6, false},
-		{"bits left over", strings.Replace(whole, text, text[:len(text)-3]+"h==", 1), "u1", `{"tail":"no"}`, true, 15, false},
-		{"far too long", strings.Replace(whole, text, strings.Repeat("AAAA", MaxTail), 1), "u1", `{"tail":"no"}`, true, MaxTail / 4 * 3, false},
+		{"a value is broken", strings.Replace(whole, `"fresh"`, `"\fresh`, 1), "u1", `{"a":"b"}`, false, 16, true},
+		{"no name", strings.Replace(whole, `"origin"`, `origin"`, 1), "u1", `{"a":"b"}`, false, 16, true},
+		{"no header", strings.Replace(whole, `{"a":"b"}`, "null", 1), "u1", "", true, 16, true},
+		{"no origin", strings.Replace(whole, origin, `{"kind":7}`, 1), "u1", `{"a":"b"}`, false, 16, true},
+		{"in the header, too", strings.Replace(whole, `{"a":"b"}`, `{"tail":"AAAA"}`, 1), "u1", `{"tail":"AAAA"}`, true, 16, true},
+		{"cut in the tail", whole[:strings.Index(whole, text)+10], "u1", `{"a":"b"}`, true, 7, false},
+		{"cut behind a digit", whole[:strings.Index(whole, text)+9], "u1", `{"a":"b"}`, true, 6, false},
+		{"cut before the tail", whole[:strings.Index(whole, `,"tail":"`+text)], "u1", `{"a":"b"}`, true, 0, false},
+		{"the tail is broken", strings.Replace(whole, text, text[:9]+"*"+text[10:], 1), "u1", `{"a":"b"}`, true, 16, false},
+		{"a quote in the tail", strings.Replace(whole, text, text[:9]+`"`+text[10:], 1), "u1", `{"a":"b"}`, true, 16, false},
+		{"bits left over", strings.Replace(whole, text, text[:len(text)-3]+"h==", 1), "u1", `{"a":"b"}`, true, 16, true},
+		{"far too long", strings.Replace(whole, text, strings.Repeat("AAAA", MaxTail), 1), "u1", `{"a":"b"}`, true, MaxTail / 4 * 3, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := Salvage([]byte(tc.body))
@@ -46,13 +48,14 @@ func TestSalvage(t *testing.T) {
 			}
 		})
 	}
-	// Nothing makes it fail.
+	// Damage behind the tail does not reach into it, and nothing makes it fail.
+	end := strings.Index(whole, text) + len(text)
 	for n := range whole {
 		for _, c := range []byte("\x00\"\\{}[]") {
 			b := []byte(whole)
 			b[n] = c
-			if r := Salvage(b); len(r.Tail) > len(tail) {
-				t.Errorf("byte %d: %+v", n, r)
+			if r := Salvage(b); n >= end && !bytes.HasPrefix(r.Tail, tail) || len(r.Tail) > len(whole) {
+				t.Errorf("byte %d: %q", n, r.Tail)
 			}
 		}
 	}

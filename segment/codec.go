@@ -2,6 +2,7 @@ package segment
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/klauspost/compress/zstd"
@@ -178,28 +179,49 @@ func (c *Codec) DecodeFrames(frames []byte, maxRaw int) ([]byte, error) {
 	return raw, nil
 }
 
-// IntactFrames is DecodeFrames for frames that are damaged: the content of those
-// before the first one that is not intact. It reports whether all are.
-func (c *Codec) IntactFrames(frames []byte, maxRaw int) (raw []byte, all bool) {
+// IntactFrames finds what is left of damaged frames that followed each other: the
+// contents of those that are intact, whole lines, as many in one as follow each
+// other. It reports whether that is all. Together they have at most maxRaw raw
+// bytes; what looks like a frame and is none costs time for four times as many.
+func (c *Codec) IntactFrames(frames []byte, maxRaw int) (runs [][]byte, all bool) {
+	var run []byte
+	left, tries := maxRaw, 4*maxRaw
+	all = true
 	for len(frames) > 0 {
 		info, err := scanFrame(frames)
 		if err == nil {
-			err = info.fits(maxRaw - len(raw))
+			err = info.fits(min(left, tries))
 		}
-		n := len(raw)
+		before := len(run)
 		if err == nil {
-			raw, err = c.decode(grow(raw, info.content), frames[:info.length], info)
+			tries -= info.content
+			run, err = c.decode(grow(run, info.content), frames[:info.length], info)
 		}
 		if err == nil {
-			_, err = AppendLineEnds(nil, raw[n:])
+			_, err = AppendLineEnds(nil, run[before:])
 		}
-		if err != nil {
-			return raw[:n], false
+		if err == nil {
+			left -= info.content
+			frames = frames[info.length:]
+			continue
 		}
-		frames = frames[info.length:]
+		if all = false; before > 0 {
+			runs = append(runs, run[:before])
+		}
+		run = nil
+		next := bytes.Index(frames[1:], frameMagic)
+		if next < 0 {
+			return runs, false
+		}
+		frames = frames[1+next:]
 	}
-	return raw, true
+	if len(run) > 0 {
+		runs = append(runs, run)
+	}
+	return runs, all
 }
+
+var frameMagic = binary.LittleEndian.AppendUint32(nil, zstdMagic)
 
 // decode appends the content of one frame to dst, which has room for it.
 func (c *Codec) decode(dst, frame []byte, info frameInfo) ([]byte, error) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -365,7 +366,7 @@ func TestCodecInBubble(t *testing.T) {
 	}
 }
 
-// Of frames of which one is damaged, those before it are had.
+// Of frames of which one is damaged, the others are had.
 func TestIntactFrames(t *testing.T) {
 	c := NewCodec()
 	var frames []byte
@@ -377,24 +378,38 @@ func TestIntactFrames(t *testing.T) {
 		}
 		ends = append(ends, len(frames))
 	}
+	flipped := func(at int) []byte {
+		b := bytes.Clone(frames)
+		b[at] ^= 1
+		return b
+	}
 	noLF := c.encoder(LevelFast, 1).EncodeAll([]byte("e"), nil)
 	for name, tc := range map[string]struct {
 		frames []byte
 		maxRaw int
-		want   string
+		want   []string
 		all    bool
 	}{
-		"all":           {frames, 1 << 20, "a\nb\nc\nd\n", true},
-		"none":          {nil, 1 << 20, "", true},
-		"cut":           {frames[:ends[1]+3], 1 << 20, "a\nb\nc\n", false},
-		"flipped":       {append(bytes.Clone(frames[:ends[0]+10]), append([]byte{frames[ends[0]+10] ^ 1}, frames[ends[0]+11:]...)...), 1 << 20, "a\nb\n", false},
-		"too many":      {frames, 5, "a\nb\n", false},
-		"no whole line": {append(bytes.Clone(frames), noLF...), 1 << 20, "a\nb\nc\nd\n", false},
-		"garbage":       {[]byte("garbage"), 1 << 20, "", false},
+		"all":             {frames, 1 << 20, []string{"a\nb\nc\nd\n"}, true},
+		"none":            {nil, 1 << 20, nil, true},
+		"cut":             {frames[:ends[1]+3], 1 << 20, []string{"a\nb\nc\n"}, false},
+		"first":           {flipped(7), 1 << 20, []string{"c\nd\n"}, false},
+		"in the middle":   {flipped(ends[0] + 10), 1 << 20, []string{"a\nb\n", "d\n"}, false},
+		"last":            {flipped(ends[1] + 10), 1 << 20, []string{"a\nb\nc\n"}, false},
+		"too many":        {frames, 5, []string{"a\nb\n"}, false},
+		"no whole line":   {append(bytes.Clone(frames), noLF...), 1 << 20, []string{"a\nb\nc\nd\n"}, false},
+		"something else":  {append([]byte("garbage"), frames...), 1 << 20, []string{"a\nb\nc\nd\n"}, false},
+		"nothing but it":  {[]byte("garbage"), 1 << 20, nil, false},
+		"too many tries":  {append(bytes.Repeat(flipped(ends[0] - 1)[:ends[0]], 9), frames...), 8, nil, false},
+		"some more tries": {append(bytes.Repeat(flipped(ends[0] - 1)[:ends[0]], 2), frames...), 8, []string{"a\nb\nc\nd\n"}, false},
 	} {
-		raw, all := c.IntactFrames(tc.frames, tc.maxRaw)
-		if string(raw) != tc.want || all != tc.all {
-			t.Errorf("%s: %q, %v", name, raw, all)
+		runs, all := c.IntactFrames(tc.frames, tc.maxRaw)
+		var got []string
+		for _, run := range runs {
+			got = append(got, string(run))
+		}
+		if d := cmp.Diff(tc.want, got); d != "" || all != tc.all {
+			t.Errorf("%s: %v %s", name, all, d)
 		}
 	}
 }

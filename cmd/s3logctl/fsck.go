@@ -19,6 +19,7 @@ type fsckFlags struct {
 	apply
 	readData, rebuild, restored bool
 	grace                       time.Duration
+	save                        string
 }
 
 func newFsckCommand(g *globals) *cobra.Command {
@@ -37,7 +38,8 @@ With --rebuild, the manifest of one log is made again from its segments, where
 it is missing or cannot be read. What was only in the manifest is lost, above
 all the newest events, and is said. Where an older manifest was put back, it is
 kept, and raised above everything that is there. A manifest that can be read is
-never replaced. Without --apply nothing is written. No gc may be under way.`,
+never replaced. Events that are intact in a damaged one and cannot become part of
+the log are written to the file that --save names. Without --apply nothing is written. No gc may be under way.`,
 		Example: `  s3logctl fsck
   s3logctl fsck --read-data --output json | jq 'select(.ok == false)'
   s3logctl fsck --rebuild demo
@@ -70,6 +72,7 @@ never replaced. Without --apply nothing is written. No gc may be under way.`,
 	cmd.Flags().BoolVar(&f.readData, "read-data", false, "read and verify everything that is stored, too")
 	cmd.Flags().BoolVar(&f.rebuild, "rebuild", false, "make the manifest of one log again from its segments")
 	cmd.Flags().BoolVar(&f.restored, "restored", false, "with --rebuild: an older manifest was put back, whatever it looks like")
+	cmd.Flags().StringVar(&f.save, "save", "", "with --rebuild: write to this `file` which intact events of the damaged manifest are left out")
 	cmd.Flags().DurationVar(&f.grace, "grace", backend.DefaultGrace, "`time` that the next gc will spare readers and uploads for")
 	return cmd
 }
@@ -84,6 +87,8 @@ func (f *fsckFlags) check(cmd *cobra.Command) error {
 		return usagef("--rebuild reads everything anyway: --read-data does not go with it")
 	case !f.rebuild && f.apply.apply:
 		return withHint(usagef("a check writes nothing"), "--apply goes with --rebuild; gc removes what no log needs")
+	case !f.rebuild && f.save != "":
+		return usagef("--save goes with --rebuild")
 	case !f.rebuild && f.restored:
 		return usagef("--restored goes with --rebuild")
 	case f.grace <= 0:

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -26,6 +27,7 @@ type rebuilt struct {
 	Bytes       int64           `json:"bytes"`
 	Listed      int             `json:"listed"`
 	Salvaged    int64           `json:"salvaged"`
+	LeftOut     int             `json:"leftOut"`
 	Unused      []rebuiltUnused `json:"unused"`
 	Gap         *rebuiltGap     `json:"gap"`
 	Unconfirmed *int64          `json:"unconfirmed"`
@@ -48,7 +50,7 @@ type rebuiltGap struct {
 func newRebuilt(r backend.RebuildReport, dry bool) rebuilt {
 	out := rebuilt{
 		Log: r.Log, Found: string(r.Found), Why: r.Why, DryRun: dry, Done: r.Done, UID: r.UID, Revision: r.Revision, Epoch: r.Epoch, Next: r.Next,
-		Segments: []string{}, Listed: r.Listed, Salvaged: r.Salvaged, Unused: []rebuiltUnused{}, Gap: (*rebuiltGap)(r.Gap), Lost: append([]string{}, r.Lost...),
+		Segments: []string{}, Listed: r.Listed, Salvaged: r.Salvaged, LeftOut: len(r.LeftOut), Unused: []rebuiltUnused{}, Gap: (*rebuiltGap)(r.Gap), Lost: append([]string{}, r.Lost...),
 	}
 	if r.Root != (segment.Hash{}) {
 		root := backend.Point{Size: r.Next, Root: r.Root}.String()
@@ -79,6 +81,9 @@ func runRebuild(ctx context.Context, g *globals, id string, f fsckFlags) error {
 	done := g.watch("reading the segments of " + quote(id))
 	rep, err := b.Rebuild(ctx, id, backend.RebuildOptions{DryRun: !f.apply.apply, Restored: f.restored})
 	done()
+	if serr := saveLeftOut(g, rep.LeftOut, f.save); serr != nil {
+		return errors.Join(err, serr)
+	}
 	if err != nil {
 		return err
 	}
@@ -88,6 +93,33 @@ func runRebuild(ctx context.Context, g *globals, id string, f fsckFlags) error {
 		g.notice("nothing was written; --apply does it")
 	}
 	return nil
+}
+
+// saveLeftOut writes events that are in a damaged manifest and nowhere else, or says
+// that they can be had.
+func saveLeftOut(g *globals, lines [][]byte, file string) error {
+	switch {
+	case len(lines) == 0 && file != "":
+		g.notice("no intact event is left out: %s is not written", quote(file))
+		return nil
+	case len(lines) == 0:
+		return nil
+	case file == "":
+		g.notice("left out of the log, though intact in the damaged manifest: %s; --save FILE writes that to a file", events(int64(len(lines))))
+		return nil
+	}
+	err := writeFile(file, func(w io.Writer) error {
+		for _, line := range lines {
+			if _, err := w.Write(append(line[:len(line):len(line)], '\n')); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		g.notice("saved to %s: %s of the damaged manifest", quote(file), events(int64(len(lines))))
+	}
+	return err
 }
 
 func (r rebuilt) text(w io.Writer) {
