@@ -40,6 +40,13 @@ type ReadOptions struct {
 	From int64  // seq of the first event
 	To   *int64 // seq of the last event, inclusive; nil: to the end
 	Last int64  // unless 0, only the last so many of these
+	// Damaged, unless nil, is told that the events from seq first up to but not
+	// including next cannot be read, and why, and reading goes on behind them. Where
+	// first and next are the same, an object is not the one that the manifest means:
+	// its events from there on are yielded all the same, as far as the checksums of
+	// their frames hold. Nothing is told twice. The error that may still come last
+	// says nothing about the log.
+	Damaged func(first, next int64, err error)
 }
 
 // Events iterates over the events of a log, in order, as of the manifest that is
@@ -52,7 +59,7 @@ type ReadOptions struct {
 // An error is yielded last. A segment that a merge replaced meanwhile is found
 // again through a newer manifest. Under an unchanged manifest a segment that is
 // not there is ErrMissing, one that may not be read ErrDenied: nothing is ever
-// skipped. What failed in passing is objstore.ErrUndecided; its hint says from
+// skipped, unless ReadOptions.Damaged is told. What failed in passing is objstore.ErrUndecided; its hint says from
 // which seq to go on. From beyond the end yields nothing.
 func (r *Reader) Events(ctx context.Context, id string, opt ReadOptions) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
@@ -72,6 +79,10 @@ func (r *Reader) Events(ctx context.Context, id string, opt ReadOptions) iter.Se
 		from := opt.From
 		if opt.Last > 0 {
 			from = max(from, to-opt.Last)
+		}
+		if opt.Damaged != nil {
+			r.around(ctx, head, from, to, opt.Damaged, yield)
+			return
 		}
 		_, _ = r.span(ctx, head, from, to, yield)
 	}

@@ -32,6 +32,8 @@ type verifier struct {
 	fold     *manifest.Fold
 	complete bool            // no event was missing so far: fold rests on events alone
 	lacking  []manifest.Name // segments that are not there
+	losses   int             // how often events were found missing or damaged
+	noTail   bool            // the tail could not be read
 	failed   error           // the store's, which says nothing about the log
 	since    bool            // opt.Since was compared
 	bad      int64           // events of the object at hand that are none
@@ -77,13 +79,18 @@ func (v *verifier) run(ctx context.Context) error {
 	v.points()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	fetched := prefetch(ctx, v.rec.Segments, fetchWidth(v.rec.Segments, v.r.opt.Prefetch), v.fetch)
+	fetched := prefetch(ctx, v.rec.Segments, fetchWidth(v.rec.Segments, v.r.opt.Prefetch), func(ctx context.Context, ref manifest.SegmentRef) (object, error) {
+		return fetchAny(ctx, v.r.store, v.rec.Log, ref)
+	})
 	for i, ref := range v.rec.Segments {
 		got := take(ctx, fetched[i])
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		v.segment(ref, got.value, got.err)
+		losses := v.losses
+		if v.segment(ref, got.value, got.err); v.losses == losses {
+			v.rep.Intact++
+		}
 		if v.opt.Progress != nil {
 			v.opt.Progress(ref.Name.First+ref.Count, v.rec.Next)
 		}
@@ -97,10 +104,10 @@ func (v *verifier) run(ctx context.Context) error {
 	return v.failed
 }
 
-// fetch gets a segment. A body of the wrong content is kept, to see what of it
+// fetchAny gets a segment. A body of the wrong content is kept, to see what of it
 // can be read.
-func (v *verifier) fetch(ctx context.Context, ref manifest.SegmentRef) (object, error) {
-	obj, err := v.r.store.Get(ctx, manifest.SegmentKey(v.rec.Log, ref.Name), objstore.GetOptions{Limit: ref.Bytes})
+func fetchAny(ctx context.Context, st objstore.Reader, id string, ref manifest.SegmentRef) (object, error) {
+	obj, err := st.Get(ctx, manifest.SegmentKey(id, ref.Name), objstore.GetOptions{Limit: ref.Bytes})
 	switch {
 	case errors.Is(err, objstore.ErrTooLarge):
 		return object{damaged: fmt.Errorf("it has more than the %d bytes that the manifest says", ref.Bytes)}, nil
@@ -115,7 +122,10 @@ func (v *verifier) fetch(ctx context.Context, ref manifest.SegmentRef) (object, 
 }
 
 // lost notes that events are missing or damaged.
-func (v *verifier) lost() { v.complete, v.fold = false, nil }
+func (v *verifier) lost() {
+	v.losses++
+	v.complete, v.fold = false, nil
+}
 
 // segment verifies one segment, of which obj is what could be had.
 func (v *verifier) segment(ref manifest.SegmentRef, obj object, err error) {
@@ -324,6 +334,7 @@ func (v *verifier) tail() {
 	t, err := readTail(segment.NewCodec(), v.rec)
 	if err != nil {
 		v.lost()
+		v.noTail = true
 		v.find("damaged", key, v.rec.TailFirst(), "%v", err)
 		return
 	}
@@ -337,7 +348,7 @@ func (v *verifier) tail() {
 func (v *verifier) whole() {
 	v.rep.Size = v.rec.Next
 	key := manifest.Key(v.rec.Log)
-	v.checked("%s, in %s and the tail: hashes, frames, checksums, indexes, envelopes, continuity", words.Count(v.rep.Events, "event"), words.Count(v.rep.Segments, "segment"))
+	v.checked("%s, in %s: hashes, frames, checksums, indexes, envelopes, continuity", v.rep.read(), v.places())
 	if s := v.opt.Since; s != nil && !v.since {
 		if s.Size > v.rec.Next {
 			v.find("since", key, -1, "the log has %s, and %d when it was noted", words.Count(v.rec.Next, "event"), s.Size)
@@ -363,6 +374,18 @@ func (v *verifier) whole() {
 	}
 	v.rep.Root = have.Tree.Root
 	v.checked("types, times, activity, boundary, open turn and Merkle root in manifest and indexes")
+}
+
+// places are the parts of the log that were read.
+func (v *verifier) places() string {
+	text := words.Count(v.rep.Intact, "segment")
+	if n := v.rep.Segments; v.rep.Intact < n {
+		text = fmt.Sprintf("%d of %s", v.rep.Intact, words.Count(n, "segment"))
+	}
+	if v.noTail {
+		return text + " and not the tail"
+	}
+	return text + " and the tail"
 }
 
 // parent compares with the parent of a fork, if it can be read.

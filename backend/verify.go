@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -28,10 +29,11 @@ const duplicateResult = "duplicate-result"
 // Report is what a verification found and did.
 type Report struct {
 	Log      string
-	Events   int64 // that were read
-	Segments int
+	Events   int64        // that were read, of objects that are what the manifest means
+	Segments int          // that the manifest names
+	Intact   int          // of these, with nothing missing or damaged
 	Root     segment.Hash // over the events, where all of them could be read
-	Size     int64
+	Size     int64        // of the log, as its manifest says
 	Findings []Finding
 	// Checked says what was checked, in words, also what could not be.
 	Checked []string
@@ -53,6 +55,14 @@ const (
 // remarks on what was appended.
 func (r *Report) OK() bool {
 	return !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Kind != duplicateResult })
+}
+
+// read is how many events of the log were read, in words.
+func (r *Report) read() string {
+	if r.Events == r.Size {
+		return words.Count(r.Events, "event")
+	}
+	return fmt.Sprintf("%d of %s", r.Events, words.Count(r.Size, "event"))
 }
 
 // Point is a size of a log and its Merkle root at that size, noted elsewhere.

@@ -275,6 +275,22 @@ func TestG5VerifyFindsEveryKindOfDamage(t *testing.T) {
 			if rep.OK() != (len(tc.want) == 0) || rep.Segments != 3 || rep.Size != 11 {
 				t.Errorf("%+v", rep)
 			}
+			bad := make(map[string]bool) // segments with damage; else what is derived is another
+			for _, f := range tc.want {
+				switch f.kind {
+				case "missing", "denied", "damaged", "version":
+					bad[f.object] = f.object != "manifest"
+				}
+			}
+			intact := 3
+			for _, is := range bad {
+				if is {
+					intact--
+				}
+			}
+			if want := fmt.Sprintf(" in %d of 3 segments", intact); rep.Intact != intact || intact < 3 && !strings.Contains(rep.Checked[0], want) {
+				t.Errorf("%d segments are intact, want %d; %q", rep.Intact, intact, rep.Checked)
+			}
 			if rep.OK() && (rep.Events != 11 || rep.Root != whole.Root) {
 				t.Errorf("%+v", rep)
 			}

@@ -77,9 +77,11 @@ read.`,
 type verified struct {
 	Log      string    `json:"log"`
 	OK       bool      `json:"ok"`
-	Events   int64     `json:"events"`
-	Segments int       `json:"segments"`
-	Root     *string   `json:"root"` // SIZE:ROOT; null where not all events could be read
+	Events   int64     `json:"events"`   // that were read and are what was written
+	Size     int64     `json:"size"`     // of the log
+	Segments int       `json:"segments"` // of the log
+	Intact   int       `json:"intact"`   // segments with nothing missing or damaged
+	Root     *string   `json:"root"`     // SIZE:ROOT; null where not all events could be read
 	Findings []finding `json:"findings"`
 	Checked  []string  `json:"checked"`
 }
@@ -92,7 +94,7 @@ type finding struct {
 }
 
 func newVerified(r backend.Report) verified {
-	out := verified{Log: r.Log, OK: r.OK(), Events: r.Events, Segments: r.Segments, Findings: newFindings(r.Findings), Checked: r.Checked}
+	out := verified{Log: r.Log, OK: r.OK(), Events: r.Events, Size: r.Size, Segments: r.Segments, Intact: r.Intact, Findings: newFindings(r.Findings), Checked: r.Checked}
 	if r.Root != (segment.Hash{}) {
 		root := backend.Point{Size: r.Size, Root: r.Root}.String()
 		out.Root = &root
@@ -208,8 +210,8 @@ func findingsError(r backend.Report) error {
 
 // findingHints say what can be done about a finding, by its kind.
 var findingHints = map[string]string{
-	"damaged": "put the object back from a backup, a copy (`s3logctl cp`) or an older version of it",
-	"missing": "somebody has removed the object: put it back from a backup, a copy (`s3logctl cp`) or an older version of it",
+	"damaged": "`s3logctl cat LOG --salvage` prints what can be read; put the object back from a backup, a copy (`s3logctl cp`) or an older version of it",
+	"missing": "somebody has removed the object, and `s3logctl cat LOG --salvage` prints the other events; put it back from a backup, a copy (`s3logctl cp`) or an older version of it",
 	"denied":  "these credentials may not read the object (s3:GetObject, and kms:Decrypt if a KMS key encrypts it)",
 	"version": "use a newer s3log",
 	"since":   "the history of the log is not the one that was noted: look for who has changed it (versions of the manifest, access logs)",
@@ -251,13 +253,21 @@ func severity(err error) int {
 	return 0
 }
 
+// partOf is so many of all things, in words.
+func partOf(n, all int64, thing string) string {
+	if n == all {
+		return words.Count(n, thing)
+	}
+	return fmt.Sprintf("%d of %s", n, words.Count(all, thing))
+}
+
 func (v verified) text(w io.Writer) {
 	verdict := "ok"
 	if !v.OK {
 		verdict = "NOT OK"
 	}
-	fmt.Fprintf(w, "%s: %s, %s in %s and the manifest", quote(v.Log), verdict, events(v.Events), words.Count(v.Segments, "segment"))
-	if v.Root != nil {
+	fmt.Fprintf(w, "%s: %s, %s in %s and the manifest", quote(v.Log), verdict, partOf(v.Events, v.Size, "event"), partOf(int64(v.Intact), int64(v.Segments), "segment"))
+	if v.OK && v.Root != nil { // a root that somebody notes is one of an intact log
 		fmt.Fprintf(w, ", root %s", *v.Root)
 	}
 	fmt.Fprintln(w)
