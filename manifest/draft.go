@@ -170,6 +170,7 @@ func (d *Draft) own(w Writer, kind string, first, at int64) {
 	g := d.base.Generation() + 1
 	d.next.Owner = &Owner{Writer: w.ID, Generation: g, Label: w.Label}
 	d.next.Lease = w.lease(at)
+	at = d.notBefore(at)
 	d.next.Generations = appendCapped(d.next.Generations, MaxGenerations,
 		Takeover{Generation: g, Writer: w.ID, Kind: kind, First: first, At: at})
 	d.sign(w, at)
@@ -179,7 +180,23 @@ func (d *Draft) own(w Writer, kind string, first, at int64) {
 // long ago.
 func (d *Draft) sign(w Writer, at int64) {
 	d.dropRetired(Removal{Now: at, Grace: KeepRetired})
+	at = d.notBefore(at)
 	d.next.Commit = CommitInfo{ID: newCommitID(), Writer: w.ID, At: at, Software: w.Software}
+}
+
+// clockSteps is by how much the store's clock may seem to go backwards from one
+// commit to the next: it is read from replies that say whole seconds, and in a
+// process that has had none yet it is the local clock. By more, one of two clocks
+// is wrong, and nobody can say which.
+const clockSteps = 5000 // ms
+
+// notBefore is a time of this commit, or that of the commit before if it is a
+// little later: times of a log are in the order of its commits as far as clocks go.
+func (d *Draft) notBefore(at int64) int64 {
+	if d.base != nil && d.base.Commit.At > at && d.base.Commit.At-at <= clockSteps {
+		return d.base.Commit.At
+	}
+	return at
 }
 
 func (d *Draft) startFold() (err error) {
@@ -258,7 +275,7 @@ func (d *Draft) Inherit(state segment.State, parent *Parent) {
 
 // Begin says that a new lifecycle starts with the next event.
 func (d *Draft) Begin(kind string, inherited, closers, at int64) {
-	d.next.Lifecycle = &Lifecycle{Kind: kind, Inherited: inherited, Closers: closers, First: d.next.Next, At: at}
+	d.next.Lifecycle = &Lifecycle{Kind: kind, Inherited: inherited, Closers: closers, First: d.next.Next, At: d.notBefore(at)}
 }
 
 // Keyed notes the receipt of a keyed append whose events were just added.

@@ -223,3 +223,25 @@ func TestWriterCheck(t *testing.T) {
 		}
 	}
 }
+
+// The store's clock is known by the second: what it seems to go back by is not
+// stored. A clock that is really wrong is not repeated.
+func TestTimesDoNotGoBackABit(t *testing.T) {
+	base := freshRecord()
+	for _, tc := range []struct{ back, want int64 }{{-7, 7}, {0, 0}, {1, 0}, {clockSteps, 0}, {clockSteps + 1, -clockSteps - 1}} {
+		at, want := base.Commit.At-tc.back, base.Commit.At+tc.want
+		d, err := TakeOver(base, NewWriter("", "test"), KindResume, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Begin(KindResume, base.Next, 0, at)
+		p, err := d.Finish()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := p.Record
+		if g := r.Generations[len(r.Generations)-1]; r.Commit.At != want || g.At != want || r.Lifecycle.At != want {
+			t.Errorf("%d ms back: commit %d, generation %d, lifecycle %d after it", tc.back, r.Commit.At-base.Commit.At, g.At-base.Commit.At, r.Lifecycle.At-base.Commit.At)
+		}
+	}
+}
