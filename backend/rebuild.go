@@ -152,6 +152,11 @@ func (r *rebuilder) run(ctx context.Context) error {
 		return r.raise(ctx)
 	}
 	s := &salvage{b: r.b, id: r.id, objects: r.objects, listed: r.listed}
+	if r.remains != nil {
+		if s.prefer = r.remains.UID; len(r.remains.runs) > 0 {
+			s.keep = r.remains.runs[0].first
+		}
+	}
 	found, err := s.run(ctx)
 	if born, ok := r.remains.born(r.id); ok && errors.Is(err, errNothingLeft) {
 		found, err = born, nil
@@ -159,7 +164,16 @@ func (r *rebuilder) run(ctx context.Context) error {
 	if err != nil {
 		return r.nothingLeft(err)
 	}
-	whyNot, err := r.takeTail(ctx, found)
+	if m := r.remains; m != nil && m.Log != "" && m.Log != r.id && m.UID != found.birth.uid && (m.UID != "" || !m.says(found.birth.uid)) {
+		// Another log's, of which nothing is taken. With the right uid it is the name that
+		// is damaged.
+		if err := r.sameButCase(m.Log); err != nil {
+			return err
+		}
+		r.rep.Why += fmt.Sprintf("; it is the manifest of log %q", m.Log)
+		r.rep.Found, r.remains = RebuildForeign, nil
+	}
+	found, whyNot, err := r.takeTail(ctx, s, found)
 	if err != nil {
 		return err
 	}
@@ -193,6 +207,9 @@ func (r *rebuilder) nothingLeft(err error) error {
 	cause := "the first events of its tail are damaged"
 	if spans := r.leave(0); len(spans) > 0 {
 		cause += "; intact behind them: " + strings.Join(spans, ", ")
+	}
+	if m := r.remains; m.Log != "" && m.Log != r.id {
+		cause = fmt.Sprintf("it is that of log %q", m.Log)
 	}
 	if oe, ok := errors.AsType[*OpError](err); ok && oe.Key == manifest.Key(r.id) {
 		cause += ": " + strings.TrimPrefix(oe.Err.Error(), errNothingLeft.Error()+": ")
@@ -257,9 +274,8 @@ func (r *rebuilder) lookAtDamage(ctx context.Context, damage error) error {
 		if rec.Log == r.id {
 			return fmt.Errorf("%w: the manifest was damaged and is not any more: somebody else is repairing it", ErrExists)
 		}
-		if strings.EqualFold(rec.Log, r.id) {
-			return &OpError{Op: "rebuild", Log: r.id, Key: key, Seq: -1, Err: fmt.Errorf("%w: the manifest of log %q, which differs only in case", ErrExists, rec.Log),
-				Hint: "on a store that ignores case the two ids have one key, and the other log is there"}
+		if err := r.sameButCase(rec.Log); err != nil {
+			return err
 		}
 		r.rep.Found = RebuildForeign
 	} else if buried(obj) {
@@ -274,6 +290,16 @@ func (r *rebuilder) lookAtDamage(ctx context.Context, damage error) error {
 	}
 	r.head.Version = obj.Version
 	return nil
+}
+
+// sameButCase refuses to replace the manifest of a log whose id differs only in
+// case.
+func (r *rebuilder) sameButCase(other string) error {
+	if !strings.EqualFold(other, r.id) {
+		return nil
+	}
+	return &OpError{Op: "rebuild", Log: r.id, Key: manifest.Key(r.id), Seq: -1, Err: fmt.Errorf("%w: the manifest of log %q, which differs only in case", ErrExists, other),
+		Hint: "on a store that ignores case the two ids have one key, and the other log is there"}
 }
 
 // buried reports whether a damaged manifest seems to be that of a deleted log: by
@@ -306,8 +332,10 @@ func (r *rebuilder) above(found *salvaged) uint32 {
 		// Generations that sealed nothing have left no epoch in the list, and one of
 		// them wrote this tail. A writer of an earlier one must not find the number
 		// after its own, and take these events for those of its last commit.
-		if e := r.remains.Epoch; uint64(e) <= reach {
-			highest = max(highest, e)
+		for _, n := range r.remains.Counts {
+			if uint64(n) <= reach {
+				highest = max(highest, n)
+			}
 		}
 		highest += silentGenerations
 	}
@@ -337,7 +365,7 @@ func (r *rebuilder) describe(s *salvage, found *salvaged, whyNot string) {
 			}
 			gap.Next = max(gap.Next, c.next)
 		case c.next <= rep.Next:
-			u.Why = "others hold its events"
+			u.Why = "others hold its seqs"
 		default:
 			u.Why = "its events are not those of the log: an append that was not committed, or what came after it"
 		}

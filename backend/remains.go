@@ -18,6 +18,8 @@ type remains struct {
 	body  []byte
 	runs  []run // the events of its tail that are intact
 	whole bool  // that is all of its tail
+	// differ, unless nil, holds other events than the segments that are named.
+	differ *run
 }
 
 // run is events that follow each other.
@@ -78,7 +80,7 @@ func (m *remains) reaching(seq int64) *run {
 // are no segments, all else is in it.
 func (m *remains) born(id string) (*salvaged, bool) {
 	begin := m.reaching(0)
-	if begin == nil || m.UID == "" || m.Origin == nil || begin.next() < m.Origin.Inherited {
+	if begin == nil || m.Log != id || m.UID == "" || m.Origin == nil || begin.next() < m.Origin.Inherited {
 		return nil, false
 	}
 	header, created, err := checkHeader(m.Header)
@@ -91,56 +93,126 @@ func (m *remains) born(id string) (*salvaged, bool) {
 }
 
 // takeTail lets the events of the damaged manifest's tail follow the segments,
-// where it is sure that they do. It returns why they do not, if some would.
-func (r *rebuilder) takeTail(ctx context.Context, found *salvaged) (whyNot string, err error) {
+// where it is sure that they do. It returns the history that results, and why they
+// do not follow, if some would.
+func (r *rebuilder) takeTail(ctx context.Context, s *salvage, found *salvaged) (chosen *salvaged, whyNot string, err error) {
 	m, end := r.remains, found.content.Tree.Size
-	u := m.reaching(end)
-	if u == nil {
-		return "", nil
+	if m == nil || len(m.runs) == 0 {
+		return found, "", nil
 	}
+	u := &m.runs[0]
 	same, err := r.overlaps(ctx, found, u)
 	if err != nil {
-		return "", err
+		return nil, "", err
+	}
+	if found.confirmed <= u.first && (!same || u.next() < end) {
+		// No segment proves that the log went on behind the one that passes the place
+		// where the tail begins: that one was never committed, at least not all of it.
+		for _, other := range r.others(s, found, u, same) {
+			state, err := follow(other, u)
+			if err != nil {
+				return nil, "", err
+			}
+			if m.proves(state) || !same && m.names(other, u) {
+				return other, "", r.add(other, u, state)
+			}
+		}
+	}
+	if same {
+		if u = m.reaching(end); u == nil {
+			return found, "", nil
+		}
+		if u != &m.runs[0] {
+			if same, err = r.overlaps(ctx, found, u); err != nil {
+				return nil, "", err
+			}
+		}
 	}
 	if !same {
-		return "they are other events than the segments hold", nil
+		m.differ = u
+		return found, "they are other events than the segments hold", nil
 	}
-	fold, err := manifest.NewFold(found.content, manifest.RuleUserPrompt)
+	state, err := follow(found, u)
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	var raw []byte
-	for _, line := range u.lines[end-u.first:] {
+	if !m.proves(state) && !m.names(found, u) && !(u.first < end && m.says(found.birth.uid)) {
+		return found, "nothing tells that they follow these segments", nil
+	}
+	return found, "", r.add(found, u, state)
+}
+
+// others are the histories, other than the one that the segments alone tell, that
+// end where the tail begins. Segments that hold other events than a whole log in a
+// tail may be those of a create that lost.
+func (r *rebuilder) others(s *salvage, found *salvaged, u *run, same bool) (all []*salvaged) {
+	m := r.remains
+	if born, ok := m.born(r.id); ok && !same && m.UID != found.birth.uid {
+		return []*salvaged{born}
+	}
+	if s.best == nil || u.next() < found.birth.origin.Inherited || u.first == 0 && !m.says(found.birth.uid) {
+		return nil
+	}
+	for _, n := range s.best.nodes[u.first] {
+		all = append(all, s.best.result(n))
+	}
+	return all
+}
+
+// follow is the state of a log after the events of a run that it does not have.
+func follow(found *salvaged, u *run) (segment.State, error) {
+	fold, err := manifest.NewFold(found.content.Clone(), manifest.RuleUserPrompt)
+	if err != nil {
+		return segment.State{}, err
+	}
+	for _, line := range u.behind(found) {
 		ev, err := segment.ParseEvent(line, segment.Limits{MaxEvent: segment.MaxFrameRaw})
 		if err != nil {
-			return "", err
+			return segment.State{}, err
 		}
 		fold.Add(ev)
+	}
+	return fold.State(), nil
+}
+
+// behind are the events of a run that a history does not have.
+func (u *run) behind(found *salvaged) [][]byte { return u.lines[found.content.Tree.Size-u.first:] }
+
+// add lets the events of a run follow a history, to that state.
+func (r *rebuilder) add(found *salvaged, u *run, state segment.State) (err error) {
+	var raw []byte
+	for _, line := range u.behind(found) {
 		raw = append(append(raw, line...), '\n')
 	}
-	state := fold.State()
-	// The manifest names the segment before its tail, and knows the tree of all.
-	names := u.first == end && end > 0 && m.says(found.segments[len(found.segments)-1].Name.String())
-	if !m.says(state.Tree.Root.String()) && !(m.says(found.birth.uid) && (end == 0 || u.first < end || names)) {
-		return "nothing tells that they follow these segments", nil
-	}
 	if found.tail, err = segment.NewCodec().EncodeFrames(nil, raw, segment.LevelBetter, segment.FrameRaw); err != nil {
-		return "", err
+		return err
 	}
+	r.rep.Salvaged = state.Tree.Size - found.content.Tree.Size
 	found.content = state
-	r.rep.Salvaged = u.next() - end
-	return "", nil
+	return nil
+}
+
+// proves reports whether the manifest knows the tree of all that led to a state.
+func (m *remains) proves(state segment.State) bool { return m.says(state.Tree.Root.String()) }
+
+// names reports whether the manifest names the segment that the first run of its
+// tail follows, of the log that it is of.
+func (m *remains) names(found *salvaged, u *run) bool {
+	if u.first != found.content.Tree.Size || !m.says(found.birth.uid) {
+		return false
+	}
+	return u.first == 0 || slices.ContainsFunc(found.ends, func(n manifest.Name) bool { return m.says(n.String()) })
 }
 
 func (m *remains) says(text string) bool { return bytes.Contains(m.body, []byte(text)) }
 
-// overlaps reports whether the segments hold what a run holds, where they reach
-// into it.
+// overlaps reports whether the segments hold what a run holds, as far as both
+// reach.
 func (r *rebuilder) overlaps(ctx context.Context, found *salvaged, u *run) (same bool, err error) {
 	end := found.content.Tree.Size
 	same = true
 	rec := &manifest.Record{Log: r.id, Next: end, Segments: found.segments}
-	_, _, err = r.b.walk(ctx, rec, u.first, end, func(e Event, _ error) bool {
+	_, _, err = r.b.walk(ctx, rec, u.first, min(end, u.next()), func(e Event, _ error) bool {
 		same = bytes.Equal(e.Line, u.lines[e.Seq-u.first])
 		return same
 	})
@@ -153,8 +225,8 @@ func (r *rebuilder) leave(next int64) (spans []string) {
 	if r.remains == nil {
 		return nil
 	}
-	for _, u := range r.remains.runs {
-		if u.next() > next {
+	for i := range r.remains.runs {
+		if u := &r.remains.runs[i]; u.next() > next || u == r.remains.differ {
 			r.rep.LeftOut = append(r.rep.LeftOut, u.lines...)
 			spans = append(spans, u.span())
 		}

@@ -24,7 +24,13 @@ type salvage struct {
 	objects []objstore.Info
 	listed  []manifest.Listed
 
+	// prefer is the uid of the log that is taken before others that claim the id, if
+	// it is there at all; keep a seq at which states are not dropped.
+	prefer string
+	keep   int64
+
 	candidates []*candidate // by first seq
+	best       *lineage     // the one that was chosen
 }
 
 // candidate is a listed segment.
@@ -58,6 +64,9 @@ type salvaged struct {
 	tail      []byte // frames of what follows them
 	content   segment.State
 	confirmed int64 // up to here, the last segment is the proof of all before it
+	// ends are the names of all segments that lead to the content: the last one, and
+	// others that might stand in its place.
+	ends []manifest.Name
 }
 
 // run chooses the history. Of several logs that claim the id, as of two that were
@@ -76,16 +85,24 @@ func (s *salvage) run(ctx context.Context) (*salvaged, error) {
 		if err := found.run(ctx); err != nil {
 			return nil, err
 		}
-		if found.last != nil && found.final.pos >= b.origin.Inherited && (best == nil || best.last.before(found.last) < 0) {
+		if found.last == nil || found.final.pos < b.origin.Inherited {
+			continue
+		}
+		if b.uid == s.prefer {
+			best = found
+			break
+		}
+		if best == nil || best.last.before(found.last) < 0 {
 			best = found
 		}
 	}
+	s.best = best
 	if best == nil {
 		return nil, &OpError{Op: "rebuild", Log: s.id, Key: manifest.SegmentPrefix(s.id), Seq: -1,
 			Err:  fmt.Errorf("%w: %s", errNothingLeft, s.reasons()),
 			Hint: "restore the manifest or the segments from a backup or an older version of them"}
 	}
-	return best.result(), nil
+	return best.result(best.final), nil
 }
 
 // reasons says why there is no history at all.
@@ -301,7 +318,7 @@ func (e *edge) later(other *edge) bool {
 // ends in a state that nothing leads on from.
 func (f *lineage) pass(pos int64) {
 	for _, e := range f.edges {
-		if e.from.pos == pos && pos > 0 {
+		if e.from.pos == pos && pos > 0 && pos != f.s.keep {
 			e.from.state = segment.State{}
 		}
 	}
@@ -404,10 +421,15 @@ func (f *lineage) link(e *edge, state segment.State) {
 	}
 }
 
-// result is the history that the search has found.
-func (f *lineage) result() *salvaged {
-	out := &salvaged{birth: f.birth, content: f.final.state, confirmed: f.last.c.name.First}
-	for n := f.final; n.via != nil; n = n.via.from {
+// result is the history that leads to a state.
+func (f *lineage) result(end *node) *salvaged {
+	out := &salvaged{birth: f.birth, content: end.state, confirmed: f.last.c.name.First}
+	for _, e := range f.edges {
+		if e.to == end {
+			out.ends = append(out.ends, e.c.name)
+		}
+	}
+	for n := end; n.via != nil; n = n.via.from {
 		out.segments = append(out.segments, n.via.ref)
 	}
 	slices.Reverse(out.segments)

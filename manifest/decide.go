@@ -95,6 +95,8 @@ func Judge(in Intent, head *Record) Verdict {
 func judge(in Intent, head *Record) Verdict {
 	if in.Kind == IntentCreate {
 		switch {
+		case head.UID == in.UID && head.Next < in.End:
+			return Unknown // an older manifest was put back, or one made again of what was left
 		case head.UID == in.UID && head.Generation() > in.Generation:
 			return CommittedFenced
 		case head.UID == in.UID:
@@ -145,8 +147,17 @@ func judgeTakeover(in Intent, head *Record) Verdict {
 	return StartOver
 }
 
-// judgeAppend asks where the log ends, or where our generation ended.
+// judgeAppend asks where the log ends, or where our generation ended. It has no
+// answer where the generation of that number is somebody else's, or ended in a
+// rebuild: then position tells nothing, as a log that was made again from what was
+// left may lack our events, and hold others in their place.
 func judgeAppend(in Intent, head *Record) Verdict {
+	if own, ok := head.TakeoverOf(in.Generation); ok && own.Writer != in.Writer {
+		return Unknown
+	}
+	if after, ok := head.TakeoverOf(in.Generation + 1); ok && after.Kind == KindRebuild {
+		return Unknown
+	}
 	switch {
 	case head.Generation() == in.Generation:
 		switch {

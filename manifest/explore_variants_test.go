@@ -40,6 +40,9 @@ func TestBrokenRules(t *testing.T) {
 		}), "LOSTACK"},
 		{"a takeover is judged by the record after it [R5 L4]", "three adopters", judged(func(in Intent, head *Record, v Verdict) Verdict {
 			if in.Kind == IntentTakeover && head.Generation() > in.Generation {
+				if own, ok := head.TakeoverOf(in.Generation); ok {
+					in.Writer = own.Writer
+				}
 				return judgeAppend(in, head)
 			}
 			return v
@@ -76,7 +79,7 @@ func TestBrokenRules(t *testing.T) {
 				r.Generations[len(r.Generations)-1].Writer = in.Writer
 				r.Owner = &Owner{Writer: in.Writer, Generation: r.Owner.Generation}
 			}
-		}), "LIE TWICE FALSEFENCE FENCE"},
+		}), "LIE TWICE FALSEFENCE FENCE IMPOSSIBLE"},
 		{"a writer id in two processes [V1 V6b]", "adopters", func(c *config) {
 			c.actors = slices.Clone(c.actors)
 			c.actors[0].id, c.actors[1].id = "W", "W"

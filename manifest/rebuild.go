@@ -26,9 +26,8 @@ type Rebuilt struct {
 
 // Rebuild proposes a manifest for a log that has lost its own. It begins a
 // generation of kind KindRebuild, which is released: of those before it nothing is
-// known. Its number is that of the epoch, which is never below the generation, so
-// that no writer of a generation before can take it for its own, or for the next
-// one. Keys, retired segments and the lease are lost, and so is the rule of
+// known. Its number is that of the epoch, which is above those of all generations that
+// have left anything; Judge gives no answer to writers of others. Keys, retired segments and the lease are lost, and so is the rule of
 // names for once: these segments were uploaded by others. So nobody may be about
 // to remove them, which nobody is for a log whose manifest cannot be read.
 func Rebuild(r Rebuilt, w Writer, at int64) (*Proposal, error) {

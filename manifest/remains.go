@@ -12,30 +12,39 @@ import (
 // that it is as it was written, except for the frames of the tail, which have
 // checksums.
 type Remains struct {
-	// UID, Header, Origin and Epoch are zero where they cannot be read; with an origin,
-	// a header that is zero was null.
+	// Log, UID, Header and Origin are zero where they cannot be read; with an origin, a
+	// header that is zero was null.
+	Log    string
 	UID    string
 	Header []byte
 	Origin *Origin
-	Epoch  uint32
+	// Counts are all numbers that may be the epoch or a generation.
+	Counts []uint32
 	// Tail is the frames of the tail, as far as their text goes, with something else
 	// where that is no base64. Whole: nothing of the text is missing or wrong.
 	Tail  []byte
 	Whole bool
 }
 
-// The tail stands between these. The first one may be in a header or a label as
-// well, but not behind the tail.
+// The tail stands between these. The first one may be in a header as well, and in
+// a member of a later version.
 var (
 	tailStart = []byte(`"tail":"`)
 	tailEnd   = []byte(`","tree":`)
 )
 
+// countStarts are what epoch and generation follow. Either is there twice: a number
+// that is lost must not be given to somebody else.
+var countStarts = [][]byte{[]byte(`"epoch":`), []byte(`"generation":`), []byte(`"generations":[[`)}
+
 // Salvage reads what it can of a damaged manifest. Members that lie before the
-// first place where the text is no JSON are found by their names, the tail by its
-// own mark.
+// first place where the text is no JSON are found by their names, and so is the
+// tail; behind that place it is found by its own mark, which no member before it
+// may hold then.
 func Salvage(body []byte) Remains {
-	var r Remains
+	r := Remains{Counts: counts(body)}
+	var text []byte
+	behind := 0 // up to here the text is JSON
 	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	if tok, err := dec.ReadToken(); err == nil && tok.Kind() == '{' {
 		for dec.PeekKind() == '"' {
@@ -48,31 +57,32 @@ func Salvage(body []byte) Remains {
 			if err != nil {
 				break
 			}
+			behind = int(dec.InputOffset())
 			switch member {
+			case "log":
+				r.Log = unquoted(value)
 			case "uid":
-				if s, err := jsontext.AppendUnquote(nil, value); err == nil {
-					r.UID = string(s)
-				}
+				r.UID = unquoted(value)
 			case "header":
 				if value.Kind() != 'n' {
 					r.Header = bytes.Clone(value)
-				}
-			case "epoch":
-				if n, err := strconv.ParseUint(string(value), 10, 32); err == nil {
-					r.Epoch = uint32(n)
 				}
 			case "origin":
 				if o, err := ParseOrigin(value); err == nil {
 					r.Origin = o
 				}
+			case "tail":
+				text = body[behind-len(value)+1:]
 			}
 		}
 	}
-	at := bytes.LastIndex(body, tailStart)
-	if at < 0 {
-		return r
+	if text == nil {
+		at := bytes.LastIndex(body[behind:], tailStart)
+		if at < 0 {
+			return r
+		}
+		text = body[behind+at+len(tailStart):]
 	}
-	text := body[at+len(tailStart):]
 	text = text[:min(len(text), MaxTail+len(tailEnd))] // of one that is longer, as much as any has
 	text, _, r.Whole = bytes.Cut(text, tailEnd)
 	text = text[:min(len(text), MaxTail)]
@@ -88,6 +98,33 @@ func Salvage(body []byte) Remains {
 	}
 	r.Tail, _ = base64.RawStdEncoding.AppendDecode(nil, clean) // digits only: it cannot fail
 	return r
+}
+
+// unquoted is the text of a JSON string, empty if it is none.
+func unquoted(value []byte) string {
+	s, err := jsontext.AppendUnquote(nil, value)
+	if err != nil {
+		return ""
+	}
+	return string(s)
+}
+
+// counts are the numbers behind countStarts.
+func counts(body []byte) (all []uint32) {
+	for _, start := range countStarts {
+		for rest := body; ; {
+			_, after, found := bytes.Cut(rest, start)
+			if !found {
+				break
+			}
+			rest = after
+			digits := after[:len(after)-len(bytes.TrimLeft(after, "0123456789"))]
+			if n, err := strconv.ParseUint(string(digits), 10, 32); err == nil {
+				all = append(all, uint32(n))
+			}
+		}
+	}
+	return all
 }
 
 func base64Digit(c byte) bool {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -31,6 +32,8 @@ func TestSalvage(t *testing.T) {
 		{"no origin", strings.Replace(whole, origin, `{"kind":7}`, 1), "u1", `{"a":"b"}`, false, 16, true},
 		{"in the header, too", strings.Replace(whole, `{"a":"b"}`, `{"tail":"AAAA"}`, 1), "u1", `{"tail":"AAAA"}`, true, 16, true},
 		{"cut in the tail", whole[:strings.Index(whole, text)+10], "u1", `{"a":"b"}`, true, 7, false},
+		{"in the header alone", strings.Replace(strings.Replace(whole, `{"a":"b"}`, `{"tail":"AAAA"}`, 1), `,"tail":"`+text, `,"tale":"`+text, 1), "u1", `{"tail":"AAAA"}`, true, 0, false},
+		{"in the header, and cut before the tail", strings.Replace(whole[:strings.Index(whole, `,"tail":"`+text)], `{"a":"b"}`, `{"tail":"AAAA"}`, 1), "u1", `{"tail":"AAAA"}`, true, 0, false},
 		{"cut behind a digit", whole[:strings.Index(whole, text)+9], "u1", `{"a":"b"}`, true, 6, false},
 		{"cut before the tail", whole[:strings.Index(whole, `,"tail":"`+text)], "u1", `{"a":"b"}`, true, 0, false},
 		{"the tail is broken", strings.Replace(whole, text, text[:9]+"*"+text[10:], 1), "u1", `{"a":"b"}`, true, 16, false},
@@ -40,7 +43,7 @@ func TestSalvage(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := Salvage([]byte(tc.body))
-			if r.UID != tc.uid || string(r.Header) != tc.header || (r.Origin != nil) != tc.origin || len(r.Tail) != tc.tail || r.UID != "" != (r.Epoch == 7) || r.Whole != tc.all {
+			if r.UID != tc.uid || string(r.Header) != tc.header || (r.Origin != nil) != tc.origin || len(r.Tail) != tc.tail || !slices.Equal(r.Counts, []uint32{7}[:min(1, len(tc.body))]) || r.Whole != tc.all {
 				t.Errorf("%.400s", fmt.Sprintf("%+v", r))
 			}
 			if !bytes.HasPrefix(tail, r.Tail[:min(6, len(r.Tail))]) && tc.tail <= 16 {

@@ -30,6 +30,7 @@ func TestJudge(t *testing.T) {
 	create := Intent{Kind: IntentCreate, UID: "uid", Generation: 1}
 	takeover := Intent{Kind: IntentTakeover, UID: "uid", Writer: "third", Generation: 3, Base: "base"}
 	appended := Intent{Kind: IntentAppend, UID: "uid", Writer: "third", Generation: 3, Start: 8, End: 10, Base: "base"}
+	before := Intent{Kind: IntentAppend, UID: "uid", Writer: "second", Generation: 2, Base: "base"}
 	maintain := Intent{Kind: IntentMaintain, UID: "uid", Commit: "mine", Base: "base"}
 	but := func(in Intent, change func(in *Intent)) Intent {
 		change(&in)
@@ -49,6 +50,7 @@ func TestJudge(t *testing.T) {
 		{"a create, and another log was there", but(create, func(in *Intent) { in.UID = "other" }), deleted, Deleted},
 		{"a create that landed", but(create, func(in *Intent) { in.Generation = 3 }), log(nil), Committed},
 		{"a create that landed, taken over since", create, log(nil), CommittedFenced},
+		{"a create, and of its events not all are there", but(create, func(in *Intent) { in.End = 11 }), log(nil), Unknown},
 		{"a create that landed, deleted since", create, deleted, CommittedFenced},
 
 		{"a takeover that landed", takeover, log(nil), Committed},
@@ -68,11 +70,17 @@ func TestJudge(t *testing.T) {
 		{"the same, of a tombstone that kept the generation", but(appended, func(in *Intent) { in.Start, in.End = 10, 12 }), deleted, Deleted},
 		{"an append behind the end of an older manifest", but(appended, func(in *Intent) { in.Start, in.End = 12, 14 }), log(nil), Unknown},
 		{"an append in a generation to come", but(appended, func(in *Intent) { in.Generation = 4 }), log(nil), Unknown},
-		{"an append that landed, taken over since", but(appended, func(in *Intent) { in.Generation, in.Start, in.End = 2, 5, 6 }), log(nil), CommittedFenced},
-		{"an append, and the next generation began where it would", but(appended, func(in *Intent) { in.Generation, in.Start, in.End = 2, 6, 8 }), log(nil), Fenced},
-		{"the same, deleted since", but(appended, func(in *Intent) { in.Generation, in.Start, in.End = 2, 6, 8 }), deleted, Deleted},
-		{"an append, and the next generation began within it", but(appended, func(in *Intent) { in.Generation, in.Start, in.End = 2, 5, 8 }), log(nil), Unknown},
+		{"an append that landed, taken over since", but(before, func(in *Intent) { in.Start, in.End = 5, 6 }), log(nil), CommittedFenced},
+		{"an append, and the next generation began where it would", but(before, func(in *Intent) { in.Start, in.End = 6, 8 }), log(nil), Fenced},
+		{"the same, deleted since", but(before, func(in *Intent) { in.Start, in.End = 6, 8 }), deleted, Deleted},
+		{"an append, and the next generation began within it", but(before, func(in *Intent) { in.Start, in.End = 5, 8 }), log(nil), Unknown},
 		{"an append whose next generation has scrolled out", but(appended, func(in *Intent) { in.Generation, in.Start, in.End = 0, 1, 2 }), log(nil), Unknown},
+		{"an append, and another has that generation", but(appended, func(in *Intent) { in.Writer = "fourth" }), log(nil), Unknown},
+		{"an append, and another had that generation", but(before, func(in *Intent) { in.Writer, in.Start, in.End = "fourth", 5, 6 }), log(nil), Unknown},
+		{"an append, and what was left of its generation was made a log again", but(before, func(in *Intent) { in.Start, in.End = 5, 6 }),
+			log(func(r *Record) {
+				r.Generations = []Takeover{{Generation: 3, Writer: "third", Kind: KindRebuild, First: 6}}
+			}), Unknown},
 		{"an append to another log", but(appended, func(in *Intent) { in.UID = "other" }), log(nil), Unknown},
 
 		{"maintenance that landed", but(maintain, func(in *Intent) { in.Commit = "head" }), log(nil), Committed},
