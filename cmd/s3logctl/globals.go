@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -236,11 +237,14 @@ func (g *globals) print(v any, text func(w io.Writer)) {
 }
 
 // writeJSON writes one value on one line, so that it reads the same on a
-// terminal as in a pipe: what a terminal might act on is escaped as \u.
+// terminal as in a pipe: what a terminal might act on is escaped as \u. That it
+// cannot be written shows at the end, where that is stdout.
 func writeJSON(w io.Writer, v any) {
-	e := json.NewEncoder(&safeWriter{w: w})
+	var line bytes.Buffer
+	e := json.NewEncoder(&safeWriter{w: &line})
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
 		panic("s3logctl: " + err.Error()) // strings, numbers and structs of them
 	}
+	_, _ = w.Write(line.Bytes())
 }

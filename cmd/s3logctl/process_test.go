@@ -361,3 +361,42 @@ func TestStartsFast(t *testing.T) {
 		t.Errorf("the fastest of ten starts took %v", best)
 	}
 }
+
+// Output that nobody can write ends nothing in the middle: a stream goes into the
+// log to its end, which is released, and the exit code says that not all was told.
+func TestOutputThatCannotBeWritten(t *testing.T) {
+	c := newCLI(t)
+	full := c.with(func(s *surroundings) { s.stdout = fullDevice{} })
+	gate := newGate(notes("a"), notes("b"))
+	r := full.with(func(s *surroundings) { s.stdin = gate }).during(func() { c.until(1); gate.open() }, "append", "log", "--stream", "--create", "--output", "json")
+	if r.exit != exitFailure || !strings.Contains(r.stderr, "writing the output") {
+		t.Errorf("exit code %d: %s", r.exit, r.stderr)
+	}
+	if info := c.info(); info.Next != 2 || !info.Owner.Released {
+		t.Errorf("%+v", info)
+	}
+	if r := full.run("", "ls", "--output", "json"); r.exit != exitFailure {
+		t.Errorf("exit code %d: %s", r.exit, r.stderr)
+	}
+	if r := c.with(func(s *surroundings) { s.stderr = fullDevice{} }).run("", "info", "none", "--output", "json"); r.exit != exitNotFound {
+		t.Errorf("exit code %d", r.exit)
+	}
+}
+
+type fullDevice struct{}
+
+func (fullDevice) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// Whether a line of a stream is refused does not depend on how lines meet: with a
+// seq or without, each one follows what is in the log.
+func TestStreamOfLinesWithAndWithoutSeq(t *testing.T) {
+	c := newCLI(t)
+	lines := notes("a") + `{"type":"note","seq":1,"data":"b"}` + "\n" + `{"type":"note","seq":2,"data":"c"}` + "\n" + notes("d") + `{"type":"note","seq":9,"data":"e"}` + "\n" + notes("f")
+	r := c.run(lines, "append", "log", "--stream", "--create")
+	if r.exit != exitConflict || !strings.Contains(r.stderr, "line 5") || !strings.Contains(r.stderr, "after 4 events") {
+		t.Errorf("exit code %d: %s", r.exit, r.stderr)
+	}
+	if got := c.must("", "cat", "log"); strings.Count(got, "\n") != 4 {
+		t.Error(got)
+	}
+}

@@ -98,8 +98,9 @@ func (s *streaming) pump(ctx context.Context, q *lineQueue) error {
 	}
 }
 
-// append appends one batch. Where a line is refused, those before it are
-// appended, so that what is in the log does not depend on how lines met.
+// append appends one batch. Where a line does not go with those before it, they are
+// appended, and it with what follows is a batch of its own: so what is in the log,
+// and whether a line is refused, does not depend on how lines met.
 func (s *streaming) append(ctx context.Context, lines []eventLine, last bool) error {
 	r, err := s.log.Append(ctx, texts(lines), backend.AppendOptions{Last: last})
 	if err == nil {
@@ -115,6 +116,7 @@ func (s *streaming) append(ctx context.Context, lines []eventLine, last bool) er
 		if err := s.append(ctx, lines[:ee.Index], false); err != nil {
 			return err
 		}
+		return s.append(ctx, lines[ee.Index:], last)
 	}
 	err = atLine(lines, err)
 	if s.sum.Count > 0 {
