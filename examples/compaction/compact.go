@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -49,17 +50,14 @@ func Compact(ctx context.Context, b *backend.Backend, id string, opt backend.Ado
 		return false, err
 	}
 	upTo := l.Next() - 1
-	var events [][]byte
-	for e, err := range b.Events(ctx, id, backend.ReadOptions{To: &upTo}) {
-		if err != nil {
-			return false, err
-		}
-		events = append(events, e.Line)
+	events, err := read(ctx, b, id, upTo)
+	text := ""
+	if err == nil {
+		text, err = summarise(ctx, events)
 	}
-	text, err := summarise(ctx, events)
 	if err != nil {
-		// Nothing was compacted, and others may try.
-		_, cerr := l.Append(ctx, [][]byte{event(closing, map[string]any{"error": true})}, backend.AppendOptions{Last: true})
+		// Nothing was compacted, and others may try, also where it was ctx that ended.
+		_, cerr := l.Append(context.WithoutCancel(ctx), [][]byte{event(closing, map[string]any{"error": true})}, backend.AppendOptions{Last: true})
 		return false, errors.Join(err, cerr)
 	}
 	_, err = l.Append(ctx, [][]byte{
@@ -67,6 +65,17 @@ func Compact(ctx context.Context, b *backend.Backend, id string, opt backend.Ado
 		event(closing, map[string]any{}),
 	}, backend.AppendOptions{Last: true})
 	return err == nil, err
+}
+
+// read reads the events up to a seq.
+func read(ctx context.Context, b *backend.Backend, id string, upTo int64) (events [][]byte, err error) {
+	for e, err := range b.Events(ctx, id, backend.ReadOptions{To: &upTo}) {
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, bytes.Clone(e.Line)) // which is valid only until the next one
+	}
+	return events, nil
 }
 
 func event(typ string, data map[string]any) []byte {

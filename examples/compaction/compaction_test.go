@@ -168,8 +168,59 @@ func TestDeadOwner(t *testing.T) {
 	}
 }
 
-// A compaction that fails closes its bracket.
+// What is summarised is what is in the log, also where that is in several frames of
+// a segment.
+func TestSummaryOfALongLog(t *testing.T) {
+	mem := memstore.New(t)
+	session(t, mem)
+	want := []string{`"note"`, `"note"`}
+	l := adopted(t, mem)
+	for i := range 40 {
+		tag := fmt.Sprintf("%02d", i)
+		if _, err := l.Append(t.Context(), [][]byte{event("note", map[string]any{"text": strings.Repeat(tag, 32<<10)})}, backend.AppendOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, `"`+tag+tag)
+	}
+	if err := l.Close(t.Context(), backend.CloseOptions{Release: true, Seal: true}); err != nil {
+		t.Fatal(err)
+	}
+	done, err := Compact(t.Context(), backend.New(mem, backend.Options{}), "s", backend.AdoptOptions{}, func(_ context.Context, events [][]byte) (string, error) {
+		for i, text := range append(want, opening) {
+			if !bytes.Contains(events[i], []byte(text)) || !bytes.Contains(events[i], fmt.Appendf(nil, `"seq":%d,`, i)) {
+				t.Fatalf("event %d is %.100s", i, events[i])
+			}
+		}
+		return "", nil
+	})
+	if !done || err != nil {
+		t.Error(done, err)
+	}
+}
+
+// A compaction that fails closes its bracket, also where it was cancelled.
 func TestFailedSummary(t *testing.T) {
+	failing := func(fault faultstore.Fault, summarise func(context.Context, context.CancelFunc) (string, error)) {
+		t.Helper()
+		mem := memstore.New(t)
+		session(t, mem)
+		store := faultstore.New(mem, faultstore.Rule{Match: faultstore.Op("Get"), Nth: 2, Fault: fault})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done, err := Compact(ctx, backend.New(store, backend.Options{}), "s", backend.AdoptOptions{}, func(ctx context.Context, _ [][]byte) (string, error) { return summarise(ctx, cancel) })
+		if done || err == nil {
+			t.Error(done, err)
+		}
+		if got := types(t, mem); got != "note note compaction/start compaction/end" {
+			t.Error(got)
+		}
+	}
+	failing(faultstore.Denied(), nil)
+	failing(faultstore.Before(func() {}), func(ctx context.Context, cancel context.CancelFunc) (string, error) {
+		cancel()
+		return "", ctx.Err()
+	})
+
 	mem := memstore.New(t)
 	session(t, mem)
 	failure := errors.New("overloaded")
