@@ -11,6 +11,7 @@ import (
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 )
 
@@ -90,7 +91,7 @@ func salvageable(err error, id string) error {
 	if hint != "" {
 		hint = "; " + hint
 	}
-	return withHint(err, fmt.Sprintf("`s3logctl cat %s --salvage` prints what can be read, and names the rest%s", shellWord(id), hint))
+	return withHint(err, fmt.Sprintf("`s3logctl cat %s --salvage` prints what can be read, and names the rest%s", words.Shell(id), hint))
 }
 
 // printEvents prints events of some types, or all if none is named. With each

@@ -2,23 +2,23 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 )
 
 // infoWords says what the state of a log means for who looks at it, and what can be
 // done.
-func infoWords(in backend.Info) (words []string) {
-	say := func(format string, args ...any) { words = append(words, oneLine(fmt.Sprintf(format, args...))) }
-	id := shellWord(in.Log)
+func infoWords(in backend.Info) (list []string) {
+	say := func(format string, args ...any) { list = append(list, oneLine(fmt.Sprintf(format, args...))) }
+	id := words.Shell(in.Log)
 	if in.State == manifest.StateDeleted {
 		say("It was deleted on %s. The id stays taken, and its segments are removed by `s3logctl gc --apply` a day later.", timeText(in.Commit.At))
-		return words
+		return list
 	}
 	if o := in.Origin; o != nil && o.Parent != nil {
-		say("It is a fork, which shares nothing with its parent: it stays whatever becomes of that. `s3logctl diff %s %s` shows where they part.", shellWord(o.Parent.Log), id)
+		say("It is a fork, which shares nothing with its parent: it stays whatever becomes of that. `s3logctl diff %s %s` shows where they part.", words.Shell(o.Parent.Log), id)
 	}
 	content := in.Content
 	if content.Boundary != nil {
@@ -43,32 +43,5 @@ func infoWords(in backend.Info) (words []string) {
 		say("Its writer%s has not said that it is done, and last wrote on %s. Whoever appends now replaces it; a minute after that the command line needs no --take-over for it.", label, timeText(in.Commit.At))
 	}
 	say("Noted elsewhere, the root proves later that these events are still the same: `s3logctl verify %s --since SIZE:ROOT`.", id)
-	return words
-}
-
-// shellWord is an id as it is given to a shell; with $'…', as bash and zsh have it,
-// where a terminal must not see it as it is.
-func shellWord(id string) string {
-	if quote(id) == id && !strings.ContainsAny(id, "\"'`$\\!*?[](){}<>|&;#~") {
-		return id
-	}
-	if oneLine(id) == id {
-		return "'" + strings.ReplaceAll(id, "'", `'\''`) + "'"
-	}
-	var b strings.Builder
-	for _, r := range id {
-		switch {
-		case r == '\'' || r == '\\':
-			b.WriteString(`\` + string(r))
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case unsafeRune(r):
-			fmt.Fprintf(&b, `\U%08x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return "$'" + b.String() + "'"
+	return list
 }

@@ -54,12 +54,13 @@ not at all.`,
 
 // reported is what was written, in JSON.
 type reported struct {
-	Log    string `json:"log"`
-	File   string `json:"file"`
-	Events int64  `json:"events"`
-	Bytes  int64  `json:"bytes"` // of the page
-	OK     bool   `json:"ok"`    // the verification
-	Root   string `json:"root"`
+	Log    string  `json:"log"`
+	File   string  `json:"file"`
+	Events int64   `json:"events"`
+	Bytes  int64   `json:"bytes"` // of the page
+	Unread int64   `json:"unread"`
+	OK     bool    `json:"ok"`   // the verification
+	Root   *string `json:"root"` // SIZE:ROOT; null where the log is not intact
 }
 
 func runReport(ctx context.Context, g *globals, id string, f reportFlags) error {
@@ -117,20 +118,20 @@ func writeReport(ctx context.Context, g *globals, r *backend.Reader, id, file st
 		return err
 	}
 	if !toStdout {
-		v := newVerified(facts.Verified)
-		out := reported{Log: id, File: file, Events: facts.Events, Bytes: size.n, OK: v.OK, Root: facts.Root.String()}
+		out := reported{Log: id, File: file, Events: facts.Events, Bytes: size.n, Unread: facts.Unread, OK: facts.Root != nil}
+		state := "NOT intact"
+		if facts.Root != nil {
+			root := facts.Root.String()
+			out.Root, state = &root, "verified, root "+root
+		}
 		g.print(out, func(w io.Writer) {
-			state := "verified"
-			if !v.OK {
-				state = "NOT intact"
-			}
-			fmt.Fprintf(w, "wrote %s (%s): %s of %s, %s, root %s\n", quote(file), bytesText(size.n), events(facts.Events), quote(id), state, out.Root)
+			fmt.Fprintf(w, "wrote %s (%s): %s of %s, %s\n", quote(file), bytesText(size.n), partOf(facts.Events-facts.Unread, facts.Events, "event"), quote(id), state)
 		})
 	}
 	if !facts.Verified.OK() {
 		return findingsError(facts.Verified)
 	}
-	return nil
+	return facts.Damage
 }
 
 // storeName is a store as a page may name it that others are going to see: without

@@ -104,7 +104,7 @@ var layers = map[string]layer{
 	"internal/mounts":   {},
 	"internal/plainlog": {},
 	"internal/report": {
-		imports: []string{"backend", "seedpath", "manifest", "segment"},
+		imports: []string{"backend", "seedpath", "manifest", "segment", "internal/words"},
 		never:   []string{"net", "os", "log", "flag"},
 		instead: "internal/report gets a Reader and an io.Writer; files and printing are cmd/s3logctl's",
 	},

@@ -159,7 +159,7 @@ func TestBrowserWithoutScript(t *testing.T) {
 	if n := b.do(`document.querySelectorAll('#timeline .i .m').length`).(float64); n < 20 {
 		t.Errorf("%v items are shown", n)
 	}
-	if b.do(`document.body.innerText.includes('s3logctl cat LOG --from SEQ')`) != true || b.do(`document.querySelector('#find').hidden`) != true {
+	if b.do(`document.body.innerText.includes('s3logctl cat log --from SEQ')`) != true || b.do(`document.querySelector('#find').hidden`) != true {
 		t.Error("it is not said where events are to be found")
 	}
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -11,51 +10,24 @@ import (
 )
 
 // gather reads the events that info counts. What cannot be read is a gap in the
-// timeline, and reading goes on with the segment behind it.
+// timeline, and reading goes on behind it.
 func gather(ctx context.Context, r *backend.Reader, info *backend.Info, t *timeline, progress func(int64)) error {
 	last := info.Next - 1
-	for next := int64(0); next <= last; {
-		for e, err := range r.Events(ctx, info.Log, backend.ReadOptions{From: next, To: &last}) {
-			if err != nil {
-				if !damage(err) {
-					return err
-				}
-				behind := behindGap(info, next)
-				t.gap(next, behind, err)
-				next = behind
-				break
-			}
-			t.add(e)
-			next = e.Seq + 1
-			if progress != nil {
-				progress(1)
-			}
+	if last < 0 {
+		t.end()
+		return nil
+	}
+	for e, err := range r.Events(ctx, info.Log, backend.ReadOptions{To: &last, Damaged: t.gap}) {
+		if err != nil {
+			return err
+		}
+		t.add(e)
+		if progress != nil {
+			progress(1)
 		}
 	}
 	t.end()
 	return nil
-}
-
-// damage reports whether an error says something about the log, and will be the
-// same the next time.
-func damage(err error) bool {
-	for _, is := range []error{backend.ErrCorrupt, backend.ErrMissing, backend.ErrDenied, backend.ErrUnsupportedVersion} {
-		if errors.Is(err, is) {
-			return true
-		}
-	}
-	return false
-}
-
-// behindGap is where to go on when the event of seq next cannot be read: behind
-// its segment.
-func behindGap(info *backend.Info, next int64) int64 {
-	for _, s := range info.Segments {
-		if end := s.Name.First + s.Count; next < end {
-			return end
-		}
-	}
-	return info.Next
 }
 
 // ancestor is a log that another one was forked from.

@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/s3log/s3log/backend"
+	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
@@ -32,7 +33,9 @@ var (
 
 // pageTemplate is parsed when the first report is made: most uses of the command
 // make none.
-func pageTemplate() (*template.Template, error) {
+//
+// cat is the command that prints events of the log.
+func pageTemplate(cat string) (*template.Template, error) {
 	return template.New("page").Funcs(template.FuncMap{
 		"vis":    visible,
 		"plain":  plain,
@@ -42,6 +45,9 @@ func pageTemplate() (*template.Template, error) {
 		"dur":    duration,
 		"events": func(n int64) string { return counted(n, "event") },
 		"count":  counted[int],
+		"thing":  func(n int64, word string) string { return thing(n, word) },
+		"group":  grouped,
+		"cat":    func() string { return cat },
 		"short":  func(h segment.Hash) string { return h.String()[:16] + "…" },
 	}).Parse(pageText)
 }
@@ -75,9 +81,12 @@ type page struct {
 	OK       bool
 	Did      []string // what the verification checked
 	Not      []string // what it did not
-	Root     string   // SIZE:ROOT as of Info
+	Root     string   // SIZE:ROOT as of Info; what the manifest says, and proved if OK
 	Grown    int64    // events that came while the report was made
-	Unread   int64
+	Unread   int64    // events of Info
+	Readable int64    // the others
+	Doubtful int64    // of these, in objects that are not what the manifest means; 0 where that is not known
+	Shell    string   // the id, for a command line
 	Verdicts []verdict
 	Unused   []string
 
@@ -89,7 +98,7 @@ type page struct {
 	Usage      usage
 
 	Blocks  []*block
-	Turns   int
+	Turns   int64
 	Left    bool  // blocks were put together, or items left out
 	NoText  bool  // events are without their text
 	RowsEnd int64 // seq from which on events are left out; -1: none
@@ -102,6 +111,7 @@ type pageData struct {
 	Next  int64    `json:"next"`
 	Types []string `json:"types"`
 	Full  int64    `json:"full"`
+	Cat   string   `json:"cat"` // the command that prints events
 }
 
 // MarshalJSON escapes what would be invisible in the page's source, too.
@@ -134,11 +144,19 @@ func newPage(info *backend.Info, checked backend.Report, t *timeline, lineage []
 		Data: pageData{Log: info.Log, Next: info.Next, Types: t.rows.types, Full: t.rows.full},
 		Info: info, Title: t.title, Header: string(info.Header), Models: t.models, Raw: t.bytes, Stored: info.Bytes,
 		Made: timeText(opt.Now.UnixMilli()), Software: opt.Software, Store: opt.Store,
-		Checked: checked, OK: checked.OK(), Grown: max(0, checked.Size-info.Next), Unread: t.unread,
+		Checked: checked, OK: checked.OK() && t.damage == nil, Grown: max(0, checked.Size-info.Next),
+		Unread: t.unread, Readable: info.Next - t.unread, Shell: words.Shell(info.Log),
 		Root:    backend.Point{Size: info.Next, Root: info.Content.Tree.Root}.String(),
 		Lineage: lineage, Lifecycles: lifecycles(info, t), Paid: t.paid, Usage: t.usage,
 		Blocks: t.blocks, RowsEnd: t.rows.full, Parts: t.rows.parts,
 		NoText: t.rows.size >= opt.Limits.Events,
+	}
+	p.Data.Cat = "s3logctl cat " + p.Shell
+	if !p.OK {
+		p.Data.Cat += " --salvage"
+	}
+	if p.Grown == 0 {
+		p.Doubtful = max(0, p.Readable-checked.Events)
 	}
 	for _, s := range info.Segments {
 		p.Stored += s.Bytes
@@ -222,7 +240,7 @@ func (i *item) Offset() string {
 }
 
 func (p *page) write(w io.Writer) error {
-	tmpl, err := pageTemplate()
+	tmpl, err := pageTemplate(p.Data.Cat)
 	if err != nil {
 		return fmt.Errorf("the report's template: %w", err)
 	}

@@ -103,7 +103,7 @@ function runsOf(rows) {
   return runs;
 }
 
-const cat = (first, last) => el('code', '', `s3logctl cat LOG --from ${first} --to ${last}`);
+const cat = (first, last) => el('code', 'wrap u', `${data.cat} --from ${first} --to ${last}`);
 
 // What comes behind the envelope, in most lines.
 function dataOf(line) {

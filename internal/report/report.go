@@ -69,9 +69,12 @@ type Facts struct {
 	Log    string
 	Events int64 // that the page is about
 	Unread int64 // of these, that could not be read
-	Root   backend.Point
+	// Root is as of Events, and proved; nil where the log is not intact.
+	Root *backend.Point
 	// Verified is the result of the verification that is in the page.
 	Verified backend.Report
+	// Damage is what was met in reading the events behind that; nil if nothing was.
+	Damage error
 }
 
 // Write verifies a log, reads all of its events, and writes the page. A log that
@@ -111,6 +114,9 @@ func Write(ctx context.Context, w io.Writer, r *backend.Reader, id string, opt O
 	if err != nil {
 		return Facts{}, err
 	}
-	facts := Facts{Log: info.Log, Events: info.Next, Unread: t.unread, Root: backend.Point{Size: info.Next, Root: info.Content.Tree.Root}, Verified: checked}
+	facts := Facts{Log: info.Log, Events: info.Next, Unread: t.unread, Verified: checked, Damage: t.damage}
+	if p.OK {
+		facts.Root = &backend.Point{Size: info.Next, Root: info.Content.Tree.Root}
+	}
 	return facts, p.write(w)
 }

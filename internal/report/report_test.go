@@ -30,7 +30,7 @@ func TestFacts(t *testing.T) {
 	}
 	page, facts := w.page("log", Options{Software: "s3logctl 9", Store: "s3://b/p"})
 	root := backend.Point{Size: 2, Root: info.Content.Tree.Root}
-	if facts.Log != "log" || facts.Events != 2 || facts.Root != root {
+	if facts.Log != "log" || facts.Events != 2 || facts.Root == nil || *facts.Root != root {
 		t.Errorf("%+v", facts)
 	}
 	doc := harmless(t, page)
@@ -38,7 +38,7 @@ func TestFacts(t *testing.T) {
 	for _, want := range []string{
 		"verified", info.UID, "open, revision 2, generation 1, epoch 1", root.String(), "writer " + info.Owner.Writer + " (tester), released", "turn 1",
 		`{"type":"session","createdAt":5,"cwd":"/x"}`, "Made 2026-12-01 10:00:00.000Z by s3logctl 9 from s3://b/p", "1970-01-01 00:00:02.000Z",
-		"Born fresh; it comes from no other log that it knows of.", "No event says what it cost", "s3logctl verify LOG --since " + root.String(),
+		"Born fresh; it comes from no other log that it knows of.", "No event says what it cost", "s3logctl verify log --since " + root.String(),
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("the page does not say %q", want)

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"html/template"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -99,7 +100,7 @@ func bytesText[N int | int64](n N) string {
 func number[N int | int64](n N) string {
 	s := strconv.FormatInt(int64(n), 10)
 	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + " " + s[i:] // narrow, and no place for a line to end
+		s = s[:i] + "\u202f" + s[i:] // narrow, and no place for a line to end
 	}
 	return s
 }
@@ -111,6 +112,34 @@ func counted[N int | int64](n N, thing string) string {
 	}
 	return number(n) + " " + thing + "s"
 }
+
+// thing is the word for a number of things, where the number is shown apart.
+func thing[N int | int64](n N, thing string) string {
+	if n == 1 {
+		return thing
+	}
+	return thing + "s"
+}
+
+// counts are numbers of things in texts that do not group their digits: other
+// numbers there are seqs and sizes of points, which people copy.
+var counts = regexp.MustCompile(`\b[0-9]{4,}(?: of (?:its )?[0-9]+)? (?:event|segment|byte|more of)`)
+
+// grouped is a text of a verification with the digits of its counts grouped as
+// elsewhere in the page.
+func grouped(text string) string {
+	return counts.ReplaceAllStringFunc(text, func(s string) string {
+		return digits.ReplaceAllStringFunc(s, func(n string) string {
+			v, err := strconv.ParseInt(n, 10, 64)
+			if err != nil {
+				return n
+			}
+			return number(v)
+		})
+	})
+}
+
+var digits = regexp.MustCompile(`[0-9]+`)
 
 // lastTime is the last ms that a calendar has room for.
 const lastTime = 253_402_300_799_999

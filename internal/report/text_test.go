@@ -89,3 +89,24 @@ func TestContent(t *testing.T) {
 		}
 	}
 }
+
+// Counts have their digits grouped, also in the words of a verification; seqs and
+// points that are copied have not.
+func TestGrouped(t *testing.T) {
+	for text, want := range map[string]string{
+		"30000 events, in 2 segments and the tail":               "30 000 events, in 2 segments and the tail",
+		"14610 of its 15886 events are in frames":                "14 610 of its 15 886 events are in frames",
+		"14114 of 30000 events, in 1 of 2 segments":              "14 114 of 30 000 events, in 1 of 2 segments",
+		"it has 12345 bytes, the manifest says 12346":            "it has 12 345 bytes, the manifest says 12346",
+		"the log extends 30000:ab0000 events":                    "the log extends 30000:ab0000 events",
+		"the object with seqs 10000 to 19999 is not there":       "the object with seqs 10000 to 19999 is not there",
+		"999 events, 1 event, 99999999999999999999999999 events": "999 events, 1 event, 99999999999999999999999999 events",
+	} {
+		if got := grouped(text); got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
+		}
+	}
+	if got := thing(1, "turn") + thing(0, "turn"); got != "turnturns" {
+		t.Error(got)
+	}
+}

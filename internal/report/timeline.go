@@ -102,7 +102,8 @@ type timeline struct {
 	types     map[string]*typeStat
 	bytes     int64
 	unread    int64
-	broken    bool // events were missing, or none: what depends on all of them is not known
+	damage    error // the first that was met in reading; nil if all is as it was written
+	broken    bool  // events were missing, or none: what depends on all of them is not known
 	usage     usage
 	paid      bool // some event says what it cost
 	models    []string
@@ -261,8 +262,16 @@ func (t *timeline) synthetic(ev segment.Event, p segment.Projection) bool {
 }
 
 // gap notes that the events from first up to but not including next cannot be
-// read. Nothing is known of turns then until the next one begins.
+// read. Nothing is known of turns then until the next one begins. Without such
+// events, those of an object follow that is not the one that the manifest means.
 func (t *timeline) gap(first, next int64, why error) {
+	if t.damage == nil {
+		t.damage = why
+	}
+	if first == next {
+		t.broken = true
+		return
+	}
 	t.owners(first)
 	t.unread += next - first
 	t.broken, t.closing, t.repaired, t.step = true, false, false, nil

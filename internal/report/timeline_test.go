@@ -2,7 +2,10 @@ package report
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -334,10 +337,24 @@ func TestDamagedLog(t *testing.T) {
 	}
 	w.mem.Drop(manifest.SegmentKey("log", info.Segments[1].Name))
 	page, facts := w.page("log", Options{})
-	if facts.Verified.OK() || facts.Unread != 2 || facts.Events != 9 {
+	if facts.Verified.OK() || facts.Unread != 2 || facts.Events != 9 || facts.Root != nil || !errors.Is(facts.Damage, backend.ErrMissing) {
 		t.Errorf("%+v", facts)
 	}
 	doc := harmless(t, page)
+	root := backend.Point{Size: 9, Root: info.Content.Tree.Root}.String()
+	all := doc.words()
+	for _, want := range []string{
+		"not intact: 1 finding 7 of 9 events can be read, with 2 turns", "Events7 of 9 can be read, seq 0 to 8", "of event lines that can be read: 3 segments",
+		"Verified7 of 9 events in 2 of 3 segments and the manifest", "Rootnot proved the manifest says " + root,
+		"Of events that cannot be read nothing is counted.", "What is wrong with the log now: s3logctl verify log", "s3logctl cat log --salvage --from 0 --to 2",
+	} {
+		if !strings.Contains(all, want) {
+			t.Errorf("the page does not say %q: %s", want, all)
+		}
+	}
+	if n, not := strings.Count(all, root), strings.Count(all, "not proved the manifest says "+root); n != not || strings.Contains(all, "--since") {
+		t.Errorf("the root is on the page %d times, and %d times said not to be proved", n, not)
+	}
 	timeline := doc.byID(t, "timeline").words()
 	for _, want := range []string{"Seq 3 to 4 cannot be read.", "Turn 1 end not readable", "approval: approval/asked end not seen", "Turn 2 completed"} {
 		if !strings.Contains(timeline, want) {
@@ -356,6 +373,28 @@ func TestDamagedLog(t *testing.T) {
 	rows := unpack(t, page)
 	if seqs := seqsOf(rows); !slices.Equal(seqs, []int64{0, 1, 2, 5, 6, 7, 8}) {
 		t.Errorf("the page has the seqs %v", seqs)
+	}
+	// An object that is another one has events all the same, as far as they go.
+	w = newWorld(t)
+	w.append("log", true, "note", "note")
+	info, err = w.b.Info(t.Context(), "log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := manifest.SegmentKey("log", info.Segments[0].Name)
+	other := bytes.Clone(w.mem.Snapshot(key)[key])
+	nonce := bytes.Index(other, []byte(`"nonce":"`)) + len(`"nonce":"`)
+	copy(other[nonce:], "0000000000000000")
+	index := other[bytes.LastIndex(other[:nonce], []byte(`{"format"`)) : len(other)-16]
+	binary.LittleEndian.PutUint32(other[len(other)-12:], crc32.Checksum(index, crc32.MakeTable(crc32.Castagnoli)))
+	w.mem.Replace(key, other)
+	page, facts = w.page("log", Options{})
+	if facts.Verified.OK() || facts.Unread != 0 || len(unpack(t, page)) != 2 || facts.Root != nil || !errors.Is(facts.Damage, backend.ErrCorrupt) {
+		t.Errorf("%+v", facts)
+	}
+	if v := harmless(t, page).byID(t, "verification").words(); !strings.Contains(v, "2 events that are shown are from objects that are not what the manifest means") ||
+		!strings.Contains(v, "Verified0 of 2 events in 0 of 1 segment") {
+		t.Errorf("the verification says %q", v)
 	}
 	// A manifest whose tail is damaged leaves the segments.
 	w = newWorld(t)
