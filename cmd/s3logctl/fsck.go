@@ -38,8 +38,9 @@ With --rebuild, the manifest of one log is made again from its segments, where
 it is missing or cannot be read. What was only in the manifest is lost, above
 all the newest events, and is said. Where an older manifest was put back, it is
 kept, and raised above everything that is there. A manifest that can be read is
-never replaced. Events that are intact in a damaged one and cannot become part of
-the log are written to the file that --save names. Without --apply nothing is written. No gc may be under way.`,
+never replaced. Events that are intact in a damaged one and cannot become part
+of the log are written to the file that --save names. Without --apply nothing
+is written. No gc may be under way.`,
 		Example: `  s3logctl fsck
   s3logctl fsck --read-data --output json | jq 'select(.ok == false)'
   s3logctl fsck --rebuild demo
