@@ -22,8 +22,9 @@ var ErrDiverged = manifest.ErrDiverged
 type CopyOptions struct {
 	// DryRun only says what would be sent.
 	DryRun bool
-	// Verify looks for every segment at the destination, sends again what has been
-	// lost there, and then verifies the copy: everything is read once more.
+	// Verify verifies the copy: everything there is read once more. Segments that are
+	// missing or damaged are put back, if the source has the very bytes that the
+	// manifest at the destination says, and then it is verified again.
 	Verify bool
 	// Progress, unless nil, is told how far it got, one call at a time, but on
 	// goroutines of the copy's own: it must not take long.
@@ -50,6 +51,9 @@ type CopyReport struct {
 	// Segments and Bytes were sent, the manifest counted in Bytes alone.
 	Segments int
 	Bytes    int64
+	// Repairs are the segments that Verify has found missing or damaged, in the order
+	// of their events. Those that were put back are counted in Segments and Bytes, too.
+	Repairs []Repair
 	// Verified is the verification of the copy, with Verify.
 	Verified *Report
 	// Err is why the log was not copied, in CopyAll.
@@ -69,8 +73,8 @@ const (
 // (docs/decisions/0020-copying.md). It copies one consistent revision, while
 // the log may be written to. Segments come first, the manifest that names them
 // last, under the condition that nothing or the older copy is there: nothing is
-// ever overwritten otherwise. Repeated after an interruption it sends only what
-// is missing; repeated later, what is new.
+// ever overwritten otherwise, but for damaged segments (CopyOptions.Verify). Repeated
+// after an interruption it sends only what is missing; repeated later, what is new.
 //
 // Whatever is sent has the SHA-256 that the source's manifest says, or the copy is
 // refused with ErrCorrupt, ErrMissing or ErrDenied, naming the object. That it has
@@ -85,7 +89,8 @@ const (
 //
 // Errors about the destination: ErrExists where another log has the id; ErrDiverged
 // where the copy was taken over or appended to, has other events, or is ahead of
-// the source; ErrDeleted where it was deleted. In these cases it is not changed.
+// the source; ErrDeleted where it was deleted. In these cases it is not changed, but
+// that with Verify segments of the diverged log are put back all the same.
 func (b *Backend) Copy(ctx context.Context, src *Reader, id string, opt CopyOptions) (CopyReport, error) {
 	if err := manifest.CheckID(id); err != nil {
 		return CopyReport{}, argError("copy", id, "%w", err)
@@ -145,6 +150,12 @@ func (c *copying) run(ctx context.Context) error {
 	if errors.Is(err, ErrDeleted) && c.ofCommit(err) {
 		return c.refused(err, nil)
 	}
+	if errors.Is(err, ErrDiverged) && c.opt.Verify && base.Record != nil {
+		if verr := c.verify(ctx, base.Record); verr != nil {
+			return verr
+		}
+		return c.mended(err)
+	}
 	if err != nil {
 		return err
 	}
@@ -153,7 +164,7 @@ func (c *copying) run(ctx context.Context) error {
 	if there := res.Head.Record; there != nil {
 		c.rep.Revision = there.Revision
 	}
-	if c.opt.DryRun {
+	if c.opt.DryRun && (!c.opt.Verify || base.Record == nil || base.Record.State != manifest.StateOpen) {
 		return nil
 	}
 	if res.Proposal != nil {
@@ -163,16 +174,11 @@ func (c *copying) run(ctx context.Context) error {
 			return err
 		}
 	}
-	c.rep.Copied = res.Proposal != nil || c.plan.Same && c.opt.Verify && c.rep.Segments > 0
+	c.rep.Copied = res.Proposal != nil
 	if !c.opt.Verify {
 		return nil
 	}
-	rep, err := c.b.Verify(ctx, c.id, VerifyOptions{})
-	if err != nil {
-		return atDestination(err)
-	}
-	c.rep.Verified = &rep
-	return nil
+	return c.verify(ctx, res.Head.Record)
 }
 
 func atDestination(err error) error { return fmt.Errorf("destination: %w", err) }
@@ -194,12 +200,12 @@ func (c *copying) step(ctx context.Context, base manifest.Head) (*manifest.Propo
 		if err != nil {
 			return nil, c.refused(err, base.Record)
 		}
-		if c.plan.Same && !c.opt.Verify {
+		if c.plan.Same {
 			return nil, nil
 		}
 		err = c.bring(ctx)
 		switch {
-		case err == nil && (c.plan.Same || c.opt.DryRun):
+		case err == nil && c.opt.DryRun:
 			return nil, nil
 		case err == nil:
 			return c.plan.Propose()
@@ -325,7 +331,7 @@ func (c *copying) bring(ctx context.Context) error {
 // may not be asked, whatever is not named there is sent.
 func (c *copying) list(ctx context.Context) error {
 	c.there = nil
-	if !c.opt.Verify && !slices.ContainsFunc(c.plan.Segments, func(s manifest.CopySegment) bool { return !s.Named }) {
+	if !slices.ContainsFunc(c.plan.Segments, func(s manifest.CopySegment) bool { return !s.Named }) {
 		return nil
 	}
 	there, err := c.listed(ctx)
@@ -352,18 +358,16 @@ func (c *copying) listed(ctx context.Context) (map[manifest.Name]int64, error) {
 	return there, nil
 }
 
-// missing are the segments that have to be sent, or read back: neither named at
-// the destination nor, as far as that is known, without their object. It begins
-// to count them.
+// missing are the segments that have to be sent, or read back: those that are not
+// named at the destination. It begins to count them.
 func (c *copying) missing() (segs []manifest.CopySegment) {
 	c.done = CopyProgress{Log: c.id}
 	for _, s := range c.plan.Segments {
-		_, listed := c.there[s.To]
-		if s.Named && (listed || c.there == nil) || !s.Named && c.plan.Same {
+		if s.Named {
 			continue
 		}
 		segs = append(segs, s)
-		if !listed || !c.opt.DryRun {
+		if _, listed := c.there[s.To]; !listed || !c.opt.DryRun {
 			c.done.Of++
 			c.done.Total += s.Ref.Bytes
 		}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/faultstore"
@@ -82,8 +84,8 @@ func TestCopy(t *testing.T) {
 		rec := record(t, from, "log")
 		want := backend.CopyReport{Log: "log", Copied: copied, Duplicate: duplicate, Events: rec.Next, Root: rec.Content.Tree.Root, Segments: segments}
 		want.Revision, want.Bytes = rep.Revision, rep.Bytes
-		if rep != want || (rep.Bytes == 0) != (segments == 0 && !copied) {
-			t.Errorf("%+v", rep)
+		if diff := cmp.Diff(want, rep); diff != "" || (rep.Bytes == 0) != (segments == 0 && !copied) {
+			t.Errorf("%+v\n%s", rep, diff)
 		}
 	}
 	run("a dry run", backend.CopyOptions{DryRun: true}, tracestore.Counts{Get: 1}, tracestore.Counts{Get: 1, List: 1})
@@ -444,11 +446,6 @@ func TestCopyGoesOn(t *testing.T) {
 			t.Errorf("%+v", rep)
 		}
 		exact(t, from, to, "log")
-		to.Replace(key, []byte("garbage"))
-		rep = transferred(t, from, to, "log", backend.CopyOptions{Verify: true})
-		if rep.Copied || rep.Verified == nil || rep.Verified.OK() || rep.Verified.Findings[0].Key != key {
-			t.Errorf("%+v", rep)
-		}
 	})
 }
 

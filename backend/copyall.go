@@ -61,6 +61,31 @@ func (b *Backend) CopyAll(ctx context.Context, src *Reader, opt CopyOptions) ite
 	}
 }
 
+// OnlyHere lists the logs of this store that are not at another one, not even as a
+// tombstone: logs that were copied from there once, and have been lost there, or that
+// somebody else has put here. Deleted logs are not among them. It costs one LIST
+// per thousand logs on either side, and a look at each log that it yields. A failure
+// to list is yielded last; a log that cannot be looked at is an Entry with Err.
+func (r *Reader) OnlyHere(ctx context.Context, other *Reader) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		there := map[string]bool{}
+		for info, err := range other.manifests(ctx) {
+			if err != nil {
+				yield(Entry{}, opError("list", "", err))
+				return
+			}
+			there[info.Key] = true
+		}
+		r.listed(ctx, func(yield func(objstore.Info, error) bool) {
+			for info, err := range r.manifests(ctx) {
+				if (err != nil || !there[info.Key]) && !yield(info, err) {
+					return
+				}
+			}
+		}, ListOptions{}, yield)
+	}
+}
+
 // copyListed copies the log of a manifest that was listed; nil if there is none,
 // or none any more. Only the end of ctx is an error.
 func (b *Backend) copyListed(ctx context.Context, src *Reader, info objstore.Info, opt CopyOptions, room *semaphore.Weighted) (*CopyReport, error) {

@@ -130,3 +130,49 @@ func TestCopyAs(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What only one side has is listed: not what it shares, nor what was deleted on
+// either side.
+func TestOnlyHere(t *testing.T) {
+	from, to := memstore.New(t), memstore.New(t)
+	src, dst := backend.New(from, backend.Options{}), backend.New(to, backend.Options{})
+	long := strings.Repeat("long ", 100)
+	for _, id := range []string{"a", "b", long, "deleted", "gone there"} {
+		written(t, src, id, nil, [][]byte{event(1)})
+		transferred(t, from, to, id, backend.CopyOptions{})
+	}
+	for b, id := range map[*backend.Backend]string{src: "deleted", dst: "gone there"} {
+		if _, err := b.Delete(t.Context(), id, backend.AdoptOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to.Replace(manifest.Key("void"), voidBody(t, "void"))
+	to.Replace(manifest.Key("damaged"), []byte("garbage"))
+	only := func(b *backend.Backend, other *backend.Backend) (ids []string) {
+		for e, err := range b.OnlyHere(t.Context(), other.Reader) {
+			if err != nil || (e.Err != nil) != (e.Log == "damaged") {
+				t.Errorf("%+v, %v", e, err)
+			}
+			ids = append(ids, e.Log)
+		}
+		return ids
+	}
+	if got := only(dst, src); !slices.Equal(got, []string{"damaged"}) {
+		t.Errorf("%q", got)
+	}
+	for _, id := range []string{"a", long, "gone there"} {
+		from.Drop(manifest.Key(id))
+	}
+	if got := only(dst, src); !slices.Equal(got, []string{"a", "damaged", long}) {
+		t.Errorf("%q", got)
+	}
+	if got := only(src, dst); got != nil {
+		t.Errorf("%q", got)
+	}
+	faulty := faultstore.New(from, faultstore.Rule{Match: faultstore.Op("List"), Fault: faultstore.Denied()})
+	for _, err := range dst.OnlyHere(t.Context(), backend.NewReader(faulty, backend.Options{})) {
+		if !errors.Is(err, backend.ErrDenied) {
+			t.Error(err)
+		}
+	}
+}

@@ -92,6 +92,9 @@ func hint(err error) string {
 	return ""
 }
 
+// HintPutBack says how a segment that is missing or damaged is put back.
+const HintPutBack = "where there is a copy of the log, `s3logctl cp LOG --from COPY --verify` puts back what is missing or damaged; else the bucket may have an older version of the object"
+
 var hints = []struct {
 	err  error
 	text string
@@ -108,7 +111,7 @@ var hints = []struct {
 	{ErrUnsupportedStore, "this store cannot be written to safely; reading stays possible"},
 	{ErrReadOnly, "open the store for writing"},
 	{ErrDenied, "check the credentials and the bucket's policies"},
-	{ErrCorrupt, "`s3logctl verify` names everything that is damaged; restore the object from a backup or an older version"},
+	{ErrCorrupt, "`s3logctl verify LOG` names everything that is damaged; " + HintPutBack},
 	{objstore.ErrConflict, "nothing was written: another request for the same object was under way; try again"},
 	{objstore.ErrThrottled, "the store asks for fewer requests: try again later"},
 	{objstore.ErrUndecided, "the store, or the way to it, failed in passing: try again"},

@@ -176,6 +176,11 @@ func (l *looking) take(ctx context.Context) (*Entry, error) {
 }
 
 func (r *Reader) listByName(ctx context.Context, opt ListOptions, yield func(Entry, error) bool) {
+	r.listed(ctx, r.manifests(ctx), opt, yield)
+}
+
+// listed looks at manifests in the order in which they are listed.
+func (r *Reader) listed(ctx context.Context, manifests iter.Seq2[objstore.Info, error], opt ListOptions, yield func(Entry, error) bool) {
 	l := looking{r: r}
 	ahead := headsAhead
 	if opt.Limit > 0 {
@@ -190,7 +195,7 @@ func (r *Reader) listByName(ctx context.Context, opt ListOptions, yield func(Ent
 		return !opt.shows(e) || yield(*e, nil)
 	}
 	var failed error
-	for info, err := range r.manifests(ctx) {
+	for info, err := range manifests {
 		if failed = err; err != nil {
 			break
 		}

@@ -175,7 +175,7 @@ func finding(err error) error {
 	}
 	if errors.Is(err, objstore.ErrNotExist) {
 		return &OpError{Op: oe.Op, Log: oe.Log, Key: oe.Key, Seq: oe.Seq, Err: fmt.Errorf("%w: %w", ErrMissing, oe.Err),
-			Hint: "the object was removed by somebody; restore it from a backup or an older version"}
+			Hint: "the object was removed by somebody; " + HintPutBack}
 	}
 	return &OpError{Op: oe.Op, Log: oe.Log, Key: oe.Key, Seq: oe.Seq, Err: oe.Err,
 		Hint: "the manifest could be read and this object could not: these credentials may not read it (or not decrypt it), or it is missing and they may not list the bucket"}

@@ -16,6 +16,7 @@ import (
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/check"
+	"github.com/s3log/s3log/backend/objstore/memstore"
 	"github.com/s3log/s3log/internal/faultproxy"
 	"github.com/s3log/s3log/localstack"
 	"github.com/s3log/s3log/manifest"
@@ -222,7 +223,44 @@ func writeAll(t *testing.T, r *rig, store objstore.Store) error {
 		return err
 	}
 	_, _, err = b.Replay(t.Context(), child+"-replayed", each([][]byte{note(0)}), backend.ReplayOptions{Release: true})
-	return errors.Join(err, audit(t, store, child))
+	return errors.Join(err, audit(t, store, child), repairs(t, r, b, id))
+}
+
+// repairs copies a log, lets somebody with other rights damage its segments and then
+// remove them, and has them put back from the copy.
+func repairs(t *testing.T, r *rig, b *backend.Backend, id string) error {
+	t.Helper()
+	kept := memstore.New(t)
+	if _, err := backend.New(kept, quick).Copy(t.Context(), b.Reader, id, backend.CopyOptions{}); err != nil {
+		return err
+	}
+	segments := kept.Snapshot(manifest.SegmentPrefix(id))
+	for _, remove := range []bool{false, true} {
+		for key := range segments {
+			info, err := r.direct.Head(t.Context(), key)
+			if err == nil && remove {
+				err = r.direct.Delete(t.Context(), key)
+			} else if err == nil {
+				_, err = r.direct.Put(t.Context(), key, []byte("damaged"), objstore.IfVersion(info.Version), objstore.PutOptions{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		rep, err := b.Copy(t.Context(), backend.NewReader(kept, quick), id, backend.CopyOptions{Verify: true})
+		if err != nil {
+			return err
+		}
+		for _, m := range rep.Repairs {
+			if m.Err != nil {
+				return m.Err
+			}
+		}
+		if len(rep.Repairs) == 0 || len(rep.Repairs) != len(segments) || !rep.Verified.OK() {
+			t.Errorf("%+v", rep)
+		}
+	}
+	return nil
 }
 
 // prove makes the store proof where replies to writes do not tell the version,

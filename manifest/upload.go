@@ -10,6 +10,9 @@ import (
 	"github.com/s3log/s3log/backend/objstore"
 )
 
+// segmentType is the media type of segments.
+const segmentType = "application/zstd"
+
 // PutSegment writes a segment that this writer has just named: one PUT under
 // If-None-Match: *, repeated with the same bytes until it is decided or ctx
 // ends. When it returns nil the segment is durable, and named by nobody yet.
@@ -23,7 +26,7 @@ func PutSegment(ctx context.Context, st objstore.Store, id string, name Name, bo
 		}
 	}
 	for {
-		info, err := st.Put(ctx, key, body, objstore.IfAbsent(), objstore.PutOptions{ContentType: "application/zstd"})
+		info, err := st.Put(ctx, key, body, objstore.IfAbsent(), objstore.PutOptions{ContentType: segmentType})
 		if opt.Clock != nil {
 			opt.Clock.Observe(cmp.Or(info.Date, objstore.DateOf(err)))
 		}

@@ -31,7 +31,7 @@ func (f *copyFlags) addTo(cmd *cobra.Command) {
 	fs.StringVar(&f.from, "from", "", "the `STORE` to copy from; it is only read (default: that of --store)")
 	fs.StringVar(&f.to, "to", "", "the `STORE` to copy to; a directory is made if need be (default: that of --store)")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "say what would be sent, and send nothing")
-	fs.BoolVar(&f.verify, "verify", false, "look for every segment at the destination, and read everything there once more")
+	fs.BoolVar(&f.verify, "verify", false, "read everything at the destination, and put back what is missing or damaged there")
 }
 
 func newCpCommand(g *globals) *cobra.Command {
@@ -42,15 +42,20 @@ func newCpCommand(g *globals) *cobra.Command {
 		Long: `Copy a log to another store: a bucket, or a directory. The copy is the same log:
 its segments and, as long as nobody else writes there, its manifest are the same
 byte for byte. It may be written to meanwhile: one consistent revision is
-copied. Repeated, it sends only what is missing or new. What is at the
-destination is only ever replaced by a later revision of the same log; a copy
-that was appended to, taken over or deleted is refused and not changed.
+copied. Repeated, it sends only what is new. What is at the destination is only
+ever replaced by a later revision of the same log; a copy that was appended to,
+taken over or deleted is refused and not changed.
+
+With --verify everything at the destination is read. A segment that is missing
+or damaged there is put back from the source, if the source has the very bytes
+that the manifest at the destination says, also where the logs have diverged: so
+a log is repaired from a copy of it.
 
 With NEWID the events become a log of their own, on the same store or another:
 the same events with the same root, a fresh log without a boundary and without
 the owners of the old one. (A fork begins with a boundary, and may end earlier.)`,
 		Example: `  s3logctl cp demo --to ./backup
-  s3logctl cp demo --from ./backup --to s3://bucket/agents --verify
+  s3logctl cp demo --from ./backup --verify    # repair what is damaged
   s3logctl cp demo demo-2`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 && len(args) != 2 {
@@ -88,6 +93,10 @@ func runCp(ctx context.Context, g *globals, id, as string, f copyFlags) error {
 	p := g.newProgress("copying "+quote(id), bytesText, 0)
 	rep, err := dst.Copy(ctx, src, id, f.options(func(c backend.CopyProgress) { p.set(c.Bytes, c.Total) }))
 	p.done()
+	if rep.Verified != nil && err != nil {
+		rep.Err = err
+		g.complain(reportCopy(g, &rep, f.dryRun))
+	}
 	if err != nil {
 		return err
 	}
@@ -204,19 +213,42 @@ type copied struct {
 	Events    int64     `json:"events"`
 	Root      string    `json:"root"` // SIZE:ROOT
 	From      *string   `json:"from"` // the other id
+	Repairs   []repair  `json:"repairs"`
 	Verified  *verified `json:"verified"`
+	refused   bool      // only what was damaged was looked at
+}
+
+// repair is a segment that was missing or damaged at the destination.
+type repair struct {
+	Key      string  `json:"key"`
+	Seq      int64   `json:"seq"`
+	Was      string  `json:"was"`
+	Bytes    int64   `json:"bytes"`
+	Repaired bool    `json:"repaired"` // or would be, in a dry run
+	Error    *string `json:"error"`
 }
 
 // reportCopy shows what came of a copy under the same id.
 func reportCopy(g *globals, r *backend.CopyReport, dryRun bool) error {
 	out := copied{
 		Log: r.Log, Copied: r.Copied, Bytes: r.Bytes, Segments: &r.Segments, Revision: r.Revision, Duplicate: r.Duplicate, DryRun: dryRun,
-		Events: r.Events, Root: backend.Point{Size: r.Events, Root: r.Root}.String(),
+		Events: r.Events, Root: backend.Point{Size: r.Events, Root: r.Root}.String(), refused: r.Err != nil,
+	}
+	for _, m := range r.Repairs {
+		j := repair{Key: m.Key, Seq: m.Seq, Was: m.Was, Bytes: m.Bytes, Repaired: m.Err == nil}
+		if m.Err != nil {
+			text := errorText(m.Err, "")
+			j.Error = &text
+		}
+		out.Repairs = append(out.Repairs, j)
 	}
 	return out.show(g, r.Verified)
 }
 
 func (c copied) show(g *globals, rep *backend.Report) error {
+	if c.Repairs == nil {
+		c.Repairs = []repair{}
+	}
 	if rep != nil {
 		v := newVerified(*rep)
 		c.Verified = &v
@@ -243,12 +275,24 @@ func (c copied) text(w io.Writer) {
 			sent = fmt.Sprintf("%s (%s) and ", words.Count(*c.Segments, "segment"), bytesText(c.Bytes))
 		}
 		fmt.Fprintf(w, "%s: would be copied: %sthe manifest, %s\n", quote(c.Log), sent, events(c.Events))
-	case c.Copied && c.Duplicate:
-		fmt.Fprintf(w, "%s: %s sent again that was missing, %s; %s (revision %d)\n", quote(c.Log), words.Count(*c.Segments, "segment"), bytesText(c.Bytes), events(c.Events), c.Revision)
+	case c.refused:
+		fmt.Fprintf(w, "%s: not copied; what is there has %s (revision %d)\n", quote(c.Log), events(c.Events), c.Revision)
+	case c.Duplicate && c.Verified != nil:
+		fmt.Fprintf(w, "%s: nothing new to copy: it is there with %s (revision %d)\n", quote(c.Log), events(c.Events), c.Revision)
 	case c.Duplicate:
-		fmt.Fprintf(w, "%s: nothing to copy: it is there with %s (revision %d)\n", quote(c.Log), events(c.Events), c.Revision)
+		fmt.Fprintf(w, "%s: nothing new to copy: it is there with %s (revision %d), which were not read: --verify does\n", quote(c.Log), events(c.Events), c.Revision)
 	default:
 		fmt.Fprintf(w, "%s: copied, %sthe manifest sent, %s; %s (revision %d)\n", quote(c.Log), sent, bytesText(c.Bytes), events(c.Events), c.Revision)
+	}
+	for _, r := range c.Repairs {
+		switch {
+		case !r.Repaired:
+			fmt.Fprintf(w, "  not repaired: %s, which is %s: %s\n", quote(r.Key), r.Was, oneLine(*r.Error))
+		case c.DryRun:
+			fmt.Fprintf(w, "  would be repaired: %s, which is %s, %s\n", quote(r.Key), r.Was, bytesText(r.Bytes))
+		default:
+			fmt.Fprintf(w, "  repaired: %s, which was %s, %s\n", quote(r.Key), r.Was, bytesText(r.Bytes))
+		}
 	}
 	if c.Verified != nil {
 		c.Verified.text(w)

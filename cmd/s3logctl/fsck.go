@@ -266,7 +266,10 @@ func fsckError(l *backend.FsckLog) error {
 	}
 	switch {
 	case cause != nil:
-		hint := "`s3logctl verify` reads the log and says what of it is left"
+		hint := "`s3logctl verify LOG` reads the log and says what of it is left; " + backend.HintPutBack
+		if cause == backend.ErrDenied || cause == backend.ErrUnsupportedVersion {
+			hint = findingHints[worst.Kind]
+		}
 		if worst.Kind == "epoch" {
 			hint = "no gc removes such an object: find out where it comes from, and move it away if it is not this log's"
 		}

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"sync"
 
@@ -22,7 +24,8 @@ the first time everything, later what is missing or new. It keeps going after a
 log that could not be copied; the exit code is that of the first failure.
 
 Nothing is ever removed at the destination, and a log that was deleted at the
-source stays there as it is.`,
+source stays there as it is. Logs at the destination of which the source knows
+nothing are counted: some may have been lost at the source.`,
 		Example: `  s3logctl sync --from s3://bucket/agents --to ./backup
   s3logctl sync --from ./backup --to s3://other/agents --dry-run
   s3logctl sync --from s3://bucket/agents --to ./backup --output json | jq 'select(.copied)'`,
@@ -54,7 +57,18 @@ type syncing struct {
 	open map[string]int64 // bytes by log that is being copied
 	sent int64            // of those that were copied
 
-	logs, copied, failed int64
+	logs, copied, failed, repaired int64
+}
+
+// synced is what several copies came to, in JSON.
+type synced struct {
+	Logs        int64    `json:"logs"`
+	Copied      int64    `json:"copied"` // or would be
+	Failed      int64    `json:"failed"`
+	Repaired    int64    `json:"repaired"` // segments
+	Bytes       int64    `json:"bytes"`
+	DryRun      bool     `json:"dryRun"`
+	NotAtSource []string `json:"notAtSource"` // null: not asked, or not to be known
 }
 
 // runSync copies logs, also after one that could not be copied.
@@ -78,6 +92,9 @@ func runSync(ctx context.Context, g *globals, ids []string, f copyFlags) error {
 		s.finished(&rep)
 		p.add(1)
 		if err := rep.Err; err != nil {
+			if rep.Verified != nil {
+				g.complain(reportCopy(g, &rep, f.dryRun))
+			}
 			g.complain(err)
 			continue
 		}
@@ -86,10 +103,32 @@ func runSync(ctx context.Context, g *globals, ids []string, f copyFlags) error {
 		}
 	}
 	p.done()
-	if !g.asJSON() {
-		fmt.Fprintln(g.out, s.total(f.dryRun))
+	sum := synced{Logs: s.logs, Copied: s.copied, Failed: s.failed, Repaired: s.repaired, Bytes: s.sent, DryRun: f.dryRun}
+	if len(ids) == 0 && ctx.Err() == nil {
+		if sum.NotAtSource, err = onlyThere(ctx, dst, src); err != nil {
+			g.complain(err)
+		}
 	}
+	g.print(struct {
+		Summary synced `json:"summary"`
+	}{sum}, func(w io.Writer) { fmt.Fprintln(w, sum.text()) })
 	return ctx.Err()
+}
+
+// onlyThere are the logs at the destination that the source does not have; nil if
+// these credentials may not list them.
+func onlyThere(ctx context.Context, dst *backend.Backend, src *backend.Reader) ([]string, error) {
+	ids := []string{}
+	for e, err := range dst.OnlyHere(ctx, src) {
+		switch {
+		case errors.Is(err, backend.ErrDenied):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("logs that are only at the destination: %w", err)
+		}
+		ids = append(ids, e.Log)
+	}
+	return ids, nil
 }
 
 // copyEach copies some logs, one after the other.
@@ -124,6 +163,11 @@ func (s *syncing) finished(r *backend.CopyReport) {
 	delete(s.open, r.Log)
 	s.logs++
 	s.sent += r.Bytes
+	for _, m := range r.Repairs {
+		if m.Err == nil {
+			s.repaired++
+		}
+	}
 	switch {
 	case r.Err != nil:
 		s.failed++
@@ -143,18 +187,32 @@ func (s *syncing) text() string {
 	return fmt.Sprintf("%s done, %s sent", words.Count(s.logs, "log"), bytesText(sent))
 }
 
-// total says what came of it all.
-func (s *syncing) total(dryRun bool) string {
+// text says what came of it all.
+func (s *synced) text() string {
 	did, sent := "copied", "sent"
-	if dryRun {
+	if s.DryRun {
 		did, sent = "would be copied", "in segments"
 	}
-	text := fmt.Sprintf("%d of %s %s, %s %s", s.copied, words.Count(s.logs, "log"), did, bytesText(s.sent), sent)
-	if rest := s.logs - s.copied - s.failed; rest > 0 {
+	text := fmt.Sprintf("%d of %s %s, %s %s", s.Copied, words.Count(s.Logs, "log"), did, bytesText(s.Bytes), sent)
+	if s.Repaired > 0 {
+		repaired := "repaired"
+		if s.DryRun {
+			repaired = "would be repaired"
+		}
+		text += fmt.Sprintf("; %s %s", words.Count(s.Repaired, "segment"), repaired)
+	}
+	if rest := s.Logs - s.Copied - s.Failed; rest > 0 {
 		text += fmt.Sprintf("; %d had nothing new", rest)
 	}
-	if s.failed > 0 {
-		text += fmt.Sprintf("; %d could not be copied", s.failed)
+	if s.Failed > 0 {
+		text += fmt.Sprintf("; %d could not be copied", s.Failed)
+	}
+	switch n := len(s.NotAtSource); n {
+	case 0:
+	case 1:
+		text += "\n1 log at the destination is not at the source (--output json names it)"
+	default:
+		text += fmt.Sprintf("\n%d logs at the destination are not at the source (--output json names them)", n)
 	}
 	return text
 }

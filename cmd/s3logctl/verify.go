@@ -11,6 +11,7 @@ import (
 
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/internal/words"
+	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/segment"
 )
 
@@ -205,13 +206,17 @@ func findingsError(r backend.Report) error {
 			worst, cause = f, is
 		}
 	}
-	return &backend.OpError{Op: "verify", Log: r.Log, Key: worst.Key, Seq: worst.Seq, Err: worstOf(cause, n, worst), Hint: findingHints[worst.Kind]}
+	hint := findingHints[worst.Kind]
+	if worst.Kind == "damaged" && worst.Key == manifest.Key(r.Log) {
+		hint = "put back an older version of the manifest, or see what `s3logctl fsck --rebuild LOG` says"
+	}
+	return &backend.OpError{Op: "verify", Log: r.Log, Key: worst.Key, Seq: worst.Seq, Err: worstOf(cause, n, worst), Hint: hint}
 }
 
 // findingHints say what can be done about a finding, by its kind.
 var findingHints = map[string]string{
-	"damaged": "`s3logctl cat LOG --salvage` prints what can be read; put the object back from a backup, a copy (`s3logctl cp`) or an older version of it",
-	"missing": "somebody has removed the object, and `s3logctl cat LOG --salvage` prints the other events; put it back from a backup, a copy (`s3logctl cp`) or an older version of it",
+	"damaged": backend.HintPutBack + ". `s3logctl cat LOG --salvage` prints what can be read",
+	"missing": "somebody has removed the object; " + backend.HintPutBack + ". `s3logctl cat LOG --salvage` prints the other events",
 	"denied":  "these credentials may not read the object (s3:GetObject, and kms:Decrypt if a KMS key encrypts it)",
 	"version": "use a newer s3log",
 	"since":   "the history of the log is not the one that was noted: look for who has changed it (versions of the manifest, access logs)",

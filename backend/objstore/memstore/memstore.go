@@ -27,7 +27,7 @@ import (
 // The two trees with rules of their own.
 const (
 	manifests = "manifests/" // each accepted body is a new one; never deleted
-	segments  = "segments/"  // immutable; a name is used for one upload only
+	segments  = "segments/"  // immutable; a name is used for one upload only, of which damage is repaired
 )
 
 // Failer is where breaches are reported; every testing.TB is one.
@@ -246,8 +246,8 @@ func (s *Store) put(op, key string, body []byte, cond objstore.Condition, opt ob
 		return objstore.Info{}, s.breach(op, key, "a write without a valid condition")
 	case len(body) == 0:
 		return objstore.Info{}, s.breach(op, key, "an empty body")
-	case immutable && !cond.Absent():
-		return objstore.Info{}, s.breach(op, key, "segments are immutable, and are written only if absent")
+	case immutable && !cond.Absent() && (len(past) > 0 && past[0] != sum || cond.Match() == old.info.Version && sha256.Sum256(old.body) == sum):
+		return objstore.Info{}, s.breach(op, key, "segments are immutable: one that is there is only replaced by what was written, where it is damaged")
 	case immutable && len(past) > 0 && past[0] != sum:
 		return objstore.Info{}, s.breach(op, key, "the name of a segment used for a second upload, with other bytes")
 	case immutable && len(past) > 0 && !exists && !s.opt.LateRetries:

@@ -22,6 +22,16 @@ func put(s *Store, key, body string, c objstore.Condition) (objstore.Version, er
 	return info.Version, err
 }
 
+// version is that of an object that is there.
+func version(t *testing.T, s *Store, key string) objstore.Version {
+	t.Helper()
+	info, err := s.Head(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Version
+}
+
 func TestBreaches(t *testing.T) {
 	absent := objstore.IfAbsent()
 	const seg, man = "segments/a/1", "manifests/a.json"
@@ -62,6 +72,23 @@ func TestBreaches(t *testing.T) {
 			_, err := put(s, seg, "y", objstore.IfVersion(v))
 			return err
 		}, "immutable", objstore.ErrRejected},
+		{"segment put on itself", Options{}, func(t *testing.T, s *Store) error {
+			v, _ := put(s, seg, "x", absent)
+			_, err := put(s, seg, "x", objstore.IfVersion(v))
+			return err
+		}, "immutable", objstore.ErrRejected},
+		{"segment repaired with other bytes", Options{}, func(t *testing.T, s *Store) error {
+			put(s, seg, "x", absent)
+			s.Replace(seg, []byte("damaged"))
+			_, err := put(s, seg, "y", objstore.IfVersion(version(t, s, seg)))
+			return err
+		}, "immutable", objstore.ErrRejected},
+		{"segment repaired", Options{}, func(t *testing.T, s *Store) error {
+			put(s, seg, "x", absent)
+			s.Replace(seg, []byte("damaged"))
+			_, err := put(s, seg, "x", objstore.IfVersion(version(t, s, seg)))
+			return err
+		}, "", nil},
 		{"segment retried", Options{}, func(t *testing.T, s *Store) error {
 			put(s, seg, "x", absent)
 			_, err := put(s, seg, "x", absent)
