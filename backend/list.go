@@ -175,6 +175,7 @@ func (l *looking) take(ctx context.Context) (*Entry, error) {
 	return got.value, got.err
 }
 
+// listByName asks about no more logs ahead than are still to be listed.
 func (r *Reader) listByName(ctx context.Context, opt ListOptions, yield func(Entry, error) bool) {
 	r.listed(ctx, r.manifests(ctx), opt, yield)
 }
@@ -182,9 +183,9 @@ func (r *Reader) listByName(ctx context.Context, opt ListOptions, yield func(Ent
 // listed looks at manifests in the order in which they are listed.
 func (r *Reader) listed(ctx context.Context, manifests iter.Seq2[objstore.Info, error], opt ListOptions, yield func(Entry, error) bool) {
 	l := looking{r: r}
-	ahead := headsAhead
+	left := math.MaxInt
 	if opt.Limit > 0 {
-		ahead = min(ahead, opt.Limit)
+		left = opt.Limit
 	}
 	listed := func() bool {
 		e, err := l.take(ctx)
@@ -192,16 +193,23 @@ func (r *Reader) listed(ctx context.Context, manifests iter.Seq2[objstore.Info, 
 			yield(Entry{}, opError("list", "", err))
 			return false
 		}
-		return !opt.shows(e) || yield(*e, nil)
+		if !opt.shows(e) {
+			return true
+		}
+		left--
+		return yield(*e, nil)
 	}
 	var failed error
 	for info, err := range manifests {
 		if failed = err; err != nil {
 			break
 		}
-		if l.ask(ctx, info); len(l.asked) == ahead && !listed() {
-			return
+		for len(l.asked) >= min(headsAhead, left) {
+			if !listed() {
+				return
+			}
 		}
+		l.ask(ctx, info)
 	}
 	for len(l.asked) > 0 {
 		if !listed() {

@@ -14,6 +14,7 @@ import (
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/faultstore"
 	"github.com/s3log/s3log/backend/objstore/memstore"
+	"github.com/s3log/s3log/backend/objstore/tracestore"
 	"github.com/s3log/s3log/manifest"
 )
 
@@ -208,5 +209,31 @@ func TestListShowsWhatItCannotRead(t *testing.T) {
 	}
 	if n != 5 {
 		t.Errorf("%d entries", n)
+	}
+}
+
+// A listing asks about no more logs than it shows, where the order of the keys or of
+// their modification is that of the listing.
+func TestListAsksAboutWhatItShows(t *testing.T) {
+	mem := memstore.New(t)
+	for i := range 30 {
+		l := create(t, backend.New(mem, backend.Options{}), fmt.Sprint("log", i))
+		appendAll(t, l, event(0))
+		closeLog(t, l)
+	}
+	for _, by := range []backend.Order{backend.ByName, backend.ByModified} {
+		for _, limit := range []int{1, 3, 8, 20, 30, 40} {
+			requests := tracestore.New(mem, tracestore.Options{})
+			shown := 0
+			for _, err := range backend.NewReader(requests, backend.Options{}).List(t.Context(), backend.ListOptions{By: by, Limit: limit}) {
+				if err != nil {
+					t.Fatal(err)
+				}
+				shown++
+			}
+			if heads := requests.Counts().Head; shown != min(limit, 30) || heads != int64(shown) {
+				t.Errorf("by %s, %d at most: %d shown, %d HEAD", by, limit, shown, heads)
+			}
+		}
 	}
 }
