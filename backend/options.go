@@ -62,7 +62,9 @@ type Options struct {
 	// Logger, unless nil, is told what is worth a line: takeovers, being fenced,
 	// commits that were repeated, unknown outcomes and what became of them, upkeep
 	// that failed, a store that slows down. It is called by the goroutines that do
-	// the work, with no lock held, and gets no event, header or key.
+	// the work, with no lock held, and gets no event, header or key. Whoever waits for
+	// that work waits for it, too: a handler must not block for long, and must not
+	// append to the log that it is told about.
 	// docs/operating.md lists its records, and the spans and metrics below.
 	Logger *slog.Logger
 	// TracerProvider, unless nil, gets spans: one for each call of a Backend or a
