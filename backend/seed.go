@@ -15,6 +15,9 @@ import (
 // ErrOpenTurn: a fork would end inside a turn that is still open.
 var ErrOpenTurn = seedpath.ErrOpenTurn
 
+// OpenTurnError is an ErrOpenTurn that says which turn, and where to cut instead.
+type OpenTurnError = seedpath.OpenTurnError
+
 // ForkOptions say what a fork inherits.
 type ForkOptions struct {
 	// At is the seq of the last event that is inherited; nil: the parent's last.
@@ -68,7 +71,7 @@ func (b *Backend) fork(ctx context.Context, parent, child string, opt ForkOption
 	}
 	upTo, err := seedpath.Cut(head.Record, opt.At, opt.Clip)
 	if err == nil && upTo == head.Record.Next {
-		err = insideTurn(head.Record.Content)
+		err = seedpath.InsideTurn(head.Record.Content)
 	}
 	if err != nil {
 		return fail(err)
@@ -138,14 +141,6 @@ func ownPlaces(t segment.Types) (names []string) {
 		}
 	}
 	return names
-}
-
-// insideTurn refuses a cut where a turn is open.
-func insideTurn(s segment.State) error {
-	if s.Turn == nil {
-		return nil
-	}
-	return fmt.Errorf("%w: turn %d, at seq %d", ErrOpenTurn, s.Turn.Turn, s.Tree.Size-1)
 }
 
 // ReplayOptions are the parts of a replay beside its events.

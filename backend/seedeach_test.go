@@ -141,6 +141,16 @@ func forkHere(t *testing.T, mem *memstore.Store, inherited []string, events []pl
 		if !errors.Is(err, backend.ErrOpenTurn) {
 			t.Errorf("forked inside an open turn: %+v, %v", r, err)
 		}
+		ote, ok := errors.AsType[*backend.OpenTurnError](err)
+		if !ok || ote.At != parent.Size-1 || ote.Instead >= ote.At || plainlog.Open(events[:ote.Instead+1]) {
+			t.Errorf("%v says to fork at %+v", err, ote)
+			return
+		}
+		for k := ote.Instead + 2; k <= parent.Size; k++ {
+			if !plainlog.Open(events[:k]) {
+				t.Errorf("%v says to fork at seq %d, and not %d", err, ote.Instead, k-1)
+			}
+		}
 		return
 	}
 	if err != nil {

@@ -180,7 +180,7 @@ func (e *seedEncoder) finish(ctx context.Context, at int64) (*manifest.Proposal,
 	s, d := e.s, e.d
 	state := e.fold.State()
 	if s.parent != nil {
-		if err := insideTurn(state); err != nil {
+		if err := seedpath.InsideTurn(state); err != nil {
 			return nil, err
 		}
 		if s.root != nil && *s.root != state.Tree.Root {

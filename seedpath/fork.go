@@ -12,6 +12,38 @@ import (
 // ErrOpenTurn: a fork would end inside a turn that is still open.
 var ErrOpenTurn = errors.New("the fork would end inside an open turn")
 
+// OpenTurnError is an ErrOpenTurn that says which turn, and where to cut instead.
+type OpenTurnError struct {
+	Turn int64
+	At   int64 // the seq at which the fork would have ended
+	// Instead is the newest seq before it at which no turn is open; -1 if there is
+	// none. Where turns were begun before others ended, it may be an older one.
+	Instead int64
+}
+
+func (e *OpenTurnError) Unwrap() error { return ErrOpenTurn }
+
+func (e *OpenTurnError) Error() string {
+	return fmt.Sprintf("%v: turn %d, at seq %d", ErrOpenTurn, e.Turn, e.At)
+}
+
+// InsideTurn refuses a fork that inherits what led to a state, where a turn is open.
+func InsideTurn(s segment.State) error {
+	if s.Turn == nil {
+		return nil
+	}
+	e := &OpenTurnError{Turn: s.Turn.Turn, At: s.Tree.Size - 1, Instead: -1}
+	starts, exact := s.Types.Get(segment.TypeTurnStart)
+	ends, also := s.Types.Get(segment.TypeTurnEnd)
+	switch {
+	case exact && also && starts.Count == ends.Count+1:
+		e.Instead = starts.Last - 1 // it alone is open
+	case also && ends.Count > 0:
+		e.Instead = ends.Last
+	}
+	return e
+}
+
 // Cut finds how many of a parent's events a fork inherits: all, those up to and
 // including seq at, or with clip those up to the newest end of a turn.
 func Cut(parent *manifest.Record, at *int64, clip bool) (upTo int64, err error) {

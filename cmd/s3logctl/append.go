@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -109,7 +110,11 @@ func (f *appendFlags) openLog(ctx context.Context, g *globals, id string, tune f
 		if err != nil {
 			return nil, err
 		}
-		return b.Adopt(ctx, id, adoptOptions(f.takeOver))
+		log, err := b.Adopt(ctx, id, adoptOptions(f.takeOver))
+		if errors.Is(err, backend.ErrNotFound) {
+			err = withHint(err, "--create begins it; `s3logctl ls` shows the logs of the store")
+		}
+		return log, err
 	}
 	header, err := g.readHeader(f.header)
 	if err != nil {

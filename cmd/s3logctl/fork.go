@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -83,7 +84,7 @@ func runFork(ctx context.Context, g *globals, parent, child string, f forkFlags)
 	_, r, err := b.Fork(ctx, parent, child, opt)
 	done()
 	if errors.Is(err, backend.ErrOpenTurn) {
-		return withHint(err, "--clip ends the fork at the newest end of a turn, --at at a seq where no turn is open")
+		return withHint(err, openTurnHint(err))
 	}
 	if err != nil {
 		return err
@@ -97,4 +98,17 @@ func runFork(ctx context.Context, g *globals, parent, child string, f forkFlags)
 		out.text(w, "forked from "+quote(parent)+":")
 	})
 	return nil
+}
+
+// openTurnHint says where a fork may end instead.
+func openTurnHint(err error) string {
+	const clip = "--clip ends the fork at the newest end of a turn"
+	e, ok := errors.AsType[*backend.OpenTurnError](err)
+	switch {
+	case !ok:
+		return "no turn has ended in this log: --at ends the fork at a seq before the turn"
+	case e.Instead < 0:
+		return fmt.Sprintf("a turn is open everywhere up to seq %d; %s of the whole log, if one has ended", e.At, clip)
+	}
+	return fmt.Sprintf("--at %d is the newest seq before %d where no turn is open; %s of the whole log", e.Instead, e.At, clip)
 }

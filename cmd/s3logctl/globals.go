@@ -26,6 +26,8 @@ type surroundings struct {
 	// width, unless nil, is how many columns the terminal has; 0 if it does not say.
 	width  func() int
 	getenv func(string) string
+	// writer, unless nil, is what a writer is called that has no --label.
+	writer func() string
 	// open opens a store. It is called only by verbs that need one: everything
 	// else stays fast.
 	open func(ctx context.Context, at location, use use) (objstore.Store, error)
@@ -58,6 +60,7 @@ type globals struct {
 	store    string
 	output   string
 	label    string
+	labelled bool // it was given
 	requests bool
 
 	wait    wait                // for answers of these stores
@@ -92,7 +95,7 @@ func (g *globals) addFlags(root *cobra.Command) {
 	f.StringVar(&g.store, "store", "", "store `URL`: s3://bucket/prefix, file:///dir or ./dir (default $S3LOG_STORE, else the embedded store)")
 	f.StringVar(&g.output, "output", outputText, "`format` of output and errors: text or json")
 	f.BoolVar(&g.requests, "requests", false, "say on stderr, at exit, what was requested of the store and what that costs")
-	f.StringVar(&g.label, "label", "", "`name` of this writer for people: a host, a job (at most 128 bytes)")
+	f.StringVar(&g.label, "label", "", "`name` of this writer for people, which the log keeps (default user@host; at most 128 bytes, '' for none)")
 	_ = root.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{outputText, outputJSON}, cobra.ShellCompDirectiveNoFileComp))
 }
 
@@ -104,6 +107,7 @@ func (g *globals) check(cmd *cobra.Command) error {
 		g.output = outputText
 		return usagef("--output %q is neither text nor json", output)
 	}
+	g.labelled = cmd.Flags().Changed("label")
 	return nil
 }
 
@@ -136,6 +140,9 @@ func (g *globals) backend(ctx context.Context, use use, tune ...func(*backend.Op
 	store, err := g.openStore(ctx, use)
 	if err != nil {
 		return nil, err
+	}
+	if g.writer != nil && !g.labelled { // to find out may take a request to a directory of users
+		g.label, g.labelled = g.writer(), true
 	}
 	return backend.New(store, g.options(tune)), nil
 }

@@ -14,7 +14,11 @@ func infoWords(in backend.Info) (list []string) {
 	say := func(format string, args ...any) { list = append(list, oneLine(fmt.Sprintf(format, args...))) }
 	id := words.Shell(in.Log)
 	if in.State == manifest.StateDeleted {
-		say("It was deleted on %s. The id stays taken, and its segments are removed by `s3logctl gc --apply` a day later.", timeText(in.Commit.At))
+		by := ""
+		if in.Owner != nil && in.Owner.Label != "" {
+			by = " by " + quote(in.Owner.Label)
+		}
+		say("It was deleted on %s%s. The id stays taken. A day after that `s3logctl gc %s --apply` removes the segments that are still there.", timeText(in.Commit.At), by, id)
 		return list
 	}
 	if o := in.Origin; o != nil && o.Parent != nil {

@@ -38,6 +38,7 @@ func systemRun() int {
 		stdinTTY:   term.IsTerminal(int(os.Stdin.Fd())),
 		width:      terminalWidth,
 		getenv:     os.Getenv,
+		writer:     userAtHost,
 		open:       openStore,
 		executable: os.Executable,
 	})
