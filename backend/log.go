@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -195,7 +196,9 @@ func (l *Log) fail(op string, err error) error {
 		return nil
 	}
 	e := opError(op, l.id, err)
-	if oe, ok := e.(*OpError); ok && oe.Key == "" {
+	ee, isEvent := errors.AsType[*segment.EventError](err)
+	aboutEvent := isEvent && !errors.Is(ee, ErrSeqMismatch) // and about nothing that is stored
+	if oe, ok := e.(*OpError); ok && oe.Key == "" && !aboutEvent {
 		oe.Key = manifest.Key(l.id)
 	}
 	return e

@@ -46,6 +46,6 @@ func infoWords(in backend.Info) (list []string) {
 	default:
 		say("Its writer%s has not said that it is done, and last wrote on %s. Whoever appends now replaces it; a minute after that the command line needs no --take-over for it.", label, timeText(in.Commit.At))
 	}
-	say("Noted elsewhere, the root proves later that these events are still the same: `s3logctl verify %s --since SIZE:ROOT`.", id)
+	say("Noted elsewhere, the root proves later that these events are still the same: `s3logctl verify %s --since %s`.", id, *rootText(in))
 	return list
 }

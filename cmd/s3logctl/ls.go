@@ -25,10 +25,10 @@ func newLsCommand(g *globals) *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List logs, newest activity first",
-		Long: `List the logs of the store. Activity is the time of the newest message of a
-person, else of the creation that the session header names; it is not the time
-of the last write. A log that cannot be looked at is shown with the reason, and
-makes the command fail at the end.`,
+		Long: `List the logs of the store. ACTIVE is how long ago the newest message of a
+person was, else the creation that the session header names; MODIFIED is how
+long ago something was last written. A log that cannot be looked at is shown
+with the reason, and makes the command fail at the end.`,
 		Example: `  s3logctl ls --limit 20
   s3logctl ls --sizes
   s3logctl ls --by name --output json | jq -r .log`,
@@ -141,26 +141,22 @@ type table struct {
 
 func newTable(g *globals, order backend.Order, f lsFlags) *table {
 	t := &table{order: order, deleted: f.deleted, sizes: f.sizes}
-	t.w, t.right = g.out, []bool{false, true, true, f.sizes}
+	t.w, t.right = g.out, []bool{false, false, true, true, f.sizes}
+	if order == backend.ByModified {
+		t.right = t.right[1:]
+	}
 	t.width = g.textWidth()
 	return t
 }
 
 func (t *table) add(e backend.Entry, now time.Time) {
 	if t.total == 0 {
-		age := "ACTIVE"
-		if t.order == backend.ByModified {
-			age = "MODIFIED"
-		}
-		t.line(age, "EVENTS", "MANIFEST", "STORED", "STATE", "LOG")
+		t.line("ACTIVE", "MODIFIED", "EVENTS", "MANIFEST", "STORED", "STATE", "LOG")
 	}
 	t.total++
-	age, count, state := "-", "-", "-"
-	switch {
-	case t.order == backend.ByModified:
-		age = ageText(now.Sub(e.Modified))
-	case e.Activity != nil:
-		age = ageText(now.Sub(time.UnixMilli(*e.Activity)))
+	active, count, state := "-", "-", "-"
+	if e.Activity != nil {
+		active = ageText(now.Sub(time.UnixMilli(*e.Activity)))
 	}
 	name := quote(e.Log)
 	if e.Err != nil {
@@ -168,11 +164,14 @@ func (t *table) add(e backend.Entry, now time.Time) {
 	} else {
 		count, state = fmt.Sprint(e.Next), string(e.State)
 	}
-	t.line(age, count, bytesText(e.Size), bytesText(e.Stored), state, name)
+	t.line(active, ageText(now.Sub(e.Modified)), count, bytesText(e.Size), bytesText(e.Stored), state, name)
 }
 
-func (t *table) line(age, count, size, stored, state, name string) {
-	cells := []string{age, count, size}
+func (t *table) line(active, modified, count, size, stored, state, name string) {
+	cells := []string{active, modified, count, size}
+	if t.order == backend.ByModified { // which asks nobody for the activity
+		cells = cells[1:]
+	}
 	if t.sizes {
 		cells = append(cells, stored)
 	}
