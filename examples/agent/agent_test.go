@@ -14,8 +14,8 @@ import (
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/faultstore"
+	"github.com/s3log/s3log/backend/objstore/filestore"
 	"github.com/s3log/s3log/backend/objstore/memstore"
-	"github.com/s3log/s3log/examples/internal/place"
 )
 
 const lease = time.Minute
@@ -181,22 +181,22 @@ func TestFailedModelEndsTheAgent(t *testing.T) {
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	var out, errs bytes.Buffer
-	if code := run(t.Context(), dir, "s", lease, false, strings.NewReader("hello\n"), &out, &errs); code != 0 || out.String() != "You said \"hello\".\n" || errs.Len() > 0 {
+	if code := run(t.Context(), dir, "s", backend.Options{Lease: lease}, false, strings.NewReader("hello\n"), &out, &errs); code != 0 || out.String() != "You said \"hello\".\n" || errs.Len() > 0 {
 		t.Errorf("%d: %s%s", code, &out, &errs)
 	}
 	// One that holds it, and runs.
 	in, stop := newPipe(t)
 	ended := make(chan int)
-	go func() { ended <- run(t.Context(), dir, "s", lease, false, in, &out, &errs) }()
+	go func() { ended <- run(t.Context(), dir, "s", backend.Options{Lease: lease}, false, in, &out, &errs) }()
 	for !strings.Contains(holder(t, dir), "held") {
 		time.Sleep(time.Millisecond)
 	}
 	var told bytes.Buffer
-	if code := run(t.Context(), dir, "s", lease, false, strings.NewReader(""), &told, &told); code != exitConflict || !strings.Contains(told.String(), "holds the session until") {
+	if code := run(t.Context(), dir, "s", backend.Options{Lease: lease}, false, strings.NewReader(""), &told, &told); code != exitConflict || !strings.Contains(told.String(), "holds the session until") {
 		t.Errorf("%d: %s", code, &told)
 	}
 	told.Reset()
-	if code := run(t.Context(), dir, "s", lease, true, strings.NewReader(""), &told, &told); code != 0 || told.Len() > 0 {
+	if code := run(t.Context(), dir, "s", backend.Options{Lease: lease}, true, strings.NewReader(""), &told, &told); code != 0 || told.Len() > 0 {
 		t.Errorf("%d: %s", code, &told)
 	}
 	fmt.Fprintln(stop, "are you there?")
@@ -215,11 +215,11 @@ func newPipe(t *testing.T) (*io.PipeReader, *io.PipeWriter) {
 // holder is the state of the session's lease.
 func holder(t *testing.T, dir string) string {
 	t.Helper()
-	store, done, err := place.Open(t.Context(), dir, true)
+	store, err := filestore.Open(dir, filestore.Options{ReadOnly: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer done()
+	defer store.Close()
 	info, err := backend.NewReader(store, backend.Options{}).Info(t.Context(), "s")
 	if err != nil {
 		t.Fatal(err)

@@ -14,12 +14,18 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel"
+
 	"github.com/s3log/s3log/backend"
-	"github.com/s3log/s3log/examples/internal/place"
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/filestore"
+	"github.com/s3log/s3log/backend/objstore/s3store"
 )
 
 // exitConflict is what s3logctl exits with, too, where somebody else has the log.
@@ -33,22 +39,31 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	code := run(ctx, *store, *session, *lease, *takeOver, os.Stdin, os.Stdout, os.Stderr)
+	host, _ := os.Hostname()
+	code := run(ctx, *store, *session, backend.Options{
+		Label: host,
+		Lease: *lease,
+		// What is worth a line, here only what somebody should look at; spans and
+		// metrics go where the program sends those of its own, which is nowhere until it
+		// sets up an SDK of OpenTelemetry.
+		Logger:         slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		TracerProvider: otel.GetTracerProvider(),
+		MeterProvider:  otel.GetMeterProvider(),
+	}, *takeOver, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context, name, session string, lease time.Duration, takeOver bool, in io.Reader, out, errs io.Writer) int {
-	store, done, err := place.Open(ctx, name, false)
+func run(ctx context.Context, name, session string, opt backend.Options, takeOver bool, in io.Reader, out, errs io.Writer) int {
+	store, done, err := open(ctx, name)
 	if err != nil {
 		fmt.Fprintln(errs, "agent:", err)
 		return 1
 	}
 	defer done()
-	host, _ := os.Hostname()
 	a := &Agent{
-		Logs:  backend.New(store, backend.Options{Label: host, Lease: lease}),
-		Lease: lease,
+		Logs:  backend.New(store, opt),
+		Lease: opt.Lease,
 		Model: func(_ context.Context, prompt string) (string, error) {
 			return fmt.Sprintf("You said %q.", prompt), nil
 		},
@@ -78,4 +93,22 @@ func run(ctx context.Context, name, session string, lease time.Duration, takeOve
 	}
 	fmt.Fprintln(errs, "agent:", err)
 	return 1
+}
+
+// open opens a bucket (s3://bucket/prefix?region=…, with credentials from where AWS
+// tools find them) or a directory. The function closes it.
+func open(ctx context.Context, name string) (objstore.Store, func(), error) {
+	if strings.HasPrefix(name, "s3://") {
+		c, err := s3store.ParseURL(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		store, err := s3store.Open(ctx, c)
+		return store, func() {}, err
+	}
+	store, err := filestore.Open(name, filestore.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() { _ = store.Close() }, nil
 }

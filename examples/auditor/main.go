@@ -12,9 +12,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/s3log/s3log/backend"
-	"github.com/s3log/s3log/examples/internal/place"
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/filestore"
+	"github.com/s3log/s3log/backend/objstore/s3store"
 )
 
 func main() { os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr)) }
@@ -41,7 +44,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		}
 		point = &p
 	}
-	store, done, err := place.Open(ctx, *name, true)
+	store, done, err := open(ctx, *name)
 	if err != nil {
 		fmt.Fprintln(errs, "auditor:", err)
 		return exitOf(err)
@@ -54,4 +57,22 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		}
 	}
 	return judge(ctx, r, flags.Arg(0), out)
+}
+
+// open opens a bucket (s3://bucket/prefix?region=…, with credentials from where AWS
+// tools find them) or a directory, which is only read. The function closes it.
+func open(ctx context.Context, name string) (objstore.Store, func(), error) {
+	if strings.HasPrefix(name, "s3://") {
+		c, err := s3store.ParseURL(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		store, err := s3store.Open(ctx, c)
+		return store, func() {}, err
+	}
+	store, err := filestore.Open(name, filestore.Options{ReadOnly: true})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() { _ = store.Close() }, nil
 }

@@ -10,10 +10,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/s3log/s3log/backend"
-	"github.com/s3log/s3log/examples/internal/place"
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/filestore"
+	"github.com/s3log/s3log/backend/objstore/s3store"
 )
 
 const (
@@ -37,7 +40,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		fmt.Fprintln(errs, "compaction: name one session")
 		return exitUsage
 	}
-	store, done, err := place.Open(ctx, *name, false)
+	store, done, err := open(ctx, *name)
 	if err != nil {
 		fmt.Fprintln(errs, "compaction:", err)
 		return exitFailure
@@ -63,4 +66,22 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 // count stands for a model.
 func count(_ context.Context, events [][]byte) (string, error) {
 	return fmt.Sprintf("%d events", len(events)), nil
+}
+
+// open opens a bucket (s3://bucket/prefix?region=…, with credentials from where AWS
+// tools find them) or a directory. The function closes it.
+func open(ctx context.Context, name string) (objstore.Store, func(), error) {
+	if strings.HasPrefix(name, "s3://") {
+		c, err := s3store.ParseURL(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		store, err := s3store.Open(ctx, c)
+		return store, func() {}, err
+	}
+	store, err := filestore.Open(name, filestore.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() { _ = store.Close() }, nil
 }

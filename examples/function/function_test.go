@@ -133,7 +133,7 @@ func TestTwoRequestsAtATime(t *testing.T) {
 			handle(t, mem, Invocation{Session: "s", Request: "request-0", Prompt: "first"})
 		}
 		slow := faultstore.New(mem, faultstore.Rule{Match: faultstore.Op("Put"), Nth: 1, Fault: faultstore.Before(func() { handle(t, mem, hello) })})
-		if _, err := instance(slow).Handle(t.Context(), again); !errors.Is(err, backend.ErrSeqMismatch) {
+		if a, err := instance(slow).Handle(t.Context(), again); !errors.Is(err, backend.ErrSeqMismatch) || a != (Answer{}) {
 			t.Errorf("begun %v: %v", begun, err)
 		}
 		if a := handle(t, mem, again); a.Repeated || !strings.Contains(a.Text, told) {

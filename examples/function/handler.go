@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -63,10 +64,16 @@ func (h *Handler) Handle(ctx context.Context, in Invocation) (Answer, error) {
 	})
 	if errors.Is(err, backend.ErrKeyConflict) || err == nil && r.Duplicate {
 		// The same request was answered meanwhile. The other answer is in the log.
-		past, err := h.read(ctx, in)
-		return past.given(), err
+		past, rerr := h.read(ctx, in)
+		if rerr != nil || past.answer != nil {
+			return past.given(), rerr
+		}
+		err = cmp.Or(err, errors.New("the request was answered before, and the log does not have the answer"))
 	}
-	return Answer{Text: text, Seq: r.First + answerAt}, err
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{Text: text, Seq: r.First + answerAt}, nil
 }
 
 // open opens the session, or begins it. Nothing is written yet: the handle is

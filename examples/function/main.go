@@ -14,10 +14,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/s3log/s3log/backend"
-	"github.com/s3log/s3log/examples/internal/place"
+	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/filestore"
+	"github.com/s3log/s3log/backend/objstore/s3store"
 )
 
 func main() {
@@ -31,7 +34,7 @@ func main() {
 }
 
 func run(ctx context.Context, name string, timeout time.Duration, in io.Reader, out io.Writer) error {
-	store, done, err := place.Open(ctx, name, false)
+	store, done, err := open(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -68,4 +71,22 @@ func invoke(ctx context.Context, h *Handler, call Invocation, timeout time.Durat
 // echo stands for a model.
 func echo(_ context.Context, history []string, prompt string) (string, error) {
 	return fmt.Sprintf("You said %q, after %d messages.", prompt, len(history)), nil
+}
+
+// open opens a bucket (s3://bucket/prefix?region=…, with credentials from where AWS
+// tools find them) or a directory. The function closes it.
+func open(ctx context.Context, name string) (objstore.Store, func(), error) {
+	if strings.HasPrefix(name, "s3://") {
+		c, err := s3store.ParseURL(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		store, err := s3store.Open(ctx, c)
+		return store, func() {}, err
+	}
+	store, err := filestore.Open(name, filestore.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return store, func() { _ = store.Close() }, nil
 }
