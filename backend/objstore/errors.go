@@ -48,6 +48,8 @@ var (
 	ErrThrottled = fmt.Errorf("%w: throttled", ErrUndecided)
 	// ErrDenied is an ErrRefused: these credentials may not do this.
 	ErrDenied = fmt.Errorf("%w: access denied", ErrRefused)
+	// ErrNoCredentials is an ErrRefused: there are none, so that nothing was sent.
+	ErrNoCredentials = fmt.Errorf("%w: no credentials found", ErrRefused)
 	// ErrReadOnly is an ErrDenied: the store was opened for reading, so nothing
 	// was sent.
 	ErrReadOnly = fmt.Errorf("%w: opened for reading only", ErrDenied)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,6 +20,7 @@ import (
 func newDoctorCommand(g *globals) *cobra.Command {
 	var rounds int
 	var id string
+	var need []string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find out what a store and these credentials can do",
@@ -31,10 +34,12 @@ credentials that may only read. The last lines are what the store and the
 credentials can do together and, where it is worth something, the profile to put
 into the store's URL, with which no process has to try the store again.
 
-Exit code 8: writing here is not safe. 7: these credentials may do nothing.
-1: the store does not answer, whether writing is safe could not be found out,
-or something else is wrong.`,
+Exit code 8: writing here is not safe. 7: these credentials may do nothing, or
+not what --need names. 1: the store does not answer, whether writing is safe or
+what is needed is permitted could not be found out, or something else is wrong.
+Without --need, credentials that may only read are as good as any others.`,
 		Example: `  s3logctl doctor --store 's3://bucket/logs?endpoint=http://127.0.0.1:9000'
+  s3logctl doctor --need append    # before a writer is deployed
   s3logctl doctor --output json | jq '.findings[] | select(.status != "ok")'`,
 		Args: exactArgs(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -46,16 +51,22 @@ or something else is wrong.`,
 					return err
 				}
 			}
-			return runDoctor(cmd.Context(), g, rounds, id)
+			for _, name := range need {
+				if !slices.Contains(check.NeedNames(), name) {
+					return usagef("--need %s: it is one of %s", quote(name), strings.Join(check.NeedNames(), ", "))
+				}
+			}
+			return runDoctor(cmd.Context(), g, rounds, id, need)
 		},
 	}
 	f := cmd.Flags()
 	f.IntVar(&rounds, "rounds", 25, "how many `races` of each kind are held, of 16 writers each")
 	f.StringVar(&id, "log", "", "`id` of a log that is there, for credentials that may read and not list")
+	f.StringSliceVar(&need, "need", nil, "fail unless one can do `this` here: read, append, list or collect; several with commas")
 	return cmd
 }
 
-func runDoctor(ctx context.Context, g *globals, rounds int, id string) error {
+func runDoctor(ctx context.Context, g *globals, rounds int, id string, need []string) error {
 	at, err := g.locate()
 	if err != nil {
 		return err
@@ -98,7 +109,7 @@ func runDoctor(ctx context.Context, g *globals, rounds int, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return report.Err()
+	return report.Need(need...)
 }
 
 // presentKeys are keys of the objects of a log, as far as they can be known.

@@ -47,6 +47,30 @@ func TestDoctorOfUnsafeStore(t *testing.T) {
 	}
 }
 
+// denying is a store that lets nobody write, in words of its own.
+type denying struct{ objstore.Store }
+
+func (denying) Put(_ context.Context, key string, _ []byte, _ objstore.Condition, _ objstore.PutOptions) (objstore.Info, error) {
+	return objstore.Info{}, &objstore.Error{Op: "Put", Key: key, Class: objstore.ErrDenied, Code: "AccessDenied", Status: 403,
+		Hint: "needs kms:GenerateDataKey", Err: errors.New("no kms:GenerateDataKey on \x1b[2Jkey/7")}
+}
+
+// Credentials that may only read are fine, unless it is said what is needed.
+func TestDoctorNeed(t *testing.T) {
+	c := newCLI(t)
+	c.must(notes("a"), "append", "log", "--create")
+	c = c.through(func(s objstore.Store) objstore.Store { return denying{s} })
+	for args, want := range map[string]int{"": exitDone, "--need=read,list": exitDone, "--need=append": exitDenied, "--need=read,collect": exitDenied} {
+		r := c.run("", append([]string{"doctor"}, strings.Fields(args)...)...)
+		if r.exit != want || !strings.Contains(strings.Join(strings.Fields(r.stdout), " "), "The store says: no kms:GenerateDataKey on ") || strings.Contains(r.stdout+r.stderr, "\x1b") {
+			t.Errorf("%s: exit code %d\n%s%s", args, r.exit, r.stdout, r.stderr)
+		}
+		if want == exitDenied && (!strings.Contains(r.stderr, "these credentials cannot ") || !strings.Contains(r.stderr, "hint: needs kms:GenerateDataKey")) {
+			t.Error(r.stderr)
+		}
+	}
+}
+
 // What a store says reaches no terminal as it is.
 func TestDoctorEscapes(t *testing.T) {
 	c := newCLI(t)

@@ -376,7 +376,8 @@ func TestGuard(t *testing.T) {
 				t.Fatalf("got %v", err)
 			}
 			var e *objstore.Error
-			if !errors.As(err, &e) || e.Key != "k" || e.Hint == "" || !strings.Contains(err.Error(), "must fail where an object is") {
+			if !errors.As(err, &e) || e.Key != "k" || e.Hint == "" || !strings.Contains(err.Error(), "must fail where an object is") ||
+				strings.Count(err.Error(), "Put") != 1 || strings.Count(err.Error(), objstore.ErrUnsupported.Error()) != 1 {
 				t.Errorf("got %v", err)
 			}
 			if err := g.Delete(t.Context(), "k"); !errors.Is(err, objstore.ErrUnsupported) {
@@ -391,6 +392,19 @@ func TestGuard(t *testing.T) {
 		}
 		if _, err := g.Get(t.Context(), "k", objstore.GetOptions{}); !errors.Is(err, objstore.ErrNotExist) {
 			t.Errorf("an unsafe store must stay readable, got %v", err)
+		}
+	})
+	t.Run("denied", func(t *testing.T) {
+		for words, advice := range map[string]bool{"Access Denied": true, "not authorized to perform: kms:GenerateDataKey on resource: key/7": false} {
+			s := newStub(t)
+			s.put = func(*stub, context.Context, string, []byte, objstore.Condition) (objstore.Info, error) {
+				return objstore.Info{}, &objstore.Error{Op: "Put", Class: objstore.ErrDenied, Code: "AccessDenied", Status: 403, Hint: "needs a right", Err: errors.New(words)}
+			}
+			err := write(t.Context(), check.Guard(s, place(t)+words), "k")
+			var e *objstore.Error
+			if !errors.As(err, &e) || !errors.Is(err, objstore.ErrDenied) || !strings.HasPrefix(e.Hint, "needs a right") || strings.Contains(e.Hint, "probe/") != advice || !strings.Contains(err.Error(), words) {
+				t.Errorf("%v, hint %q", err, e.Hint)
+			}
 		}
 	})
 	t.Run("lost races are remembered", func(t *testing.T) {

@@ -180,6 +180,10 @@ func (x *examination) reach(ctx context.Context) bool {
 	switch {
 	case errors.Is(err, objstore.ErrDenied):
 		f.Means = "these credentials are not accepted"
+	case errors.Is(err, objstore.ErrNoCredentials):
+		f.Seen = saidOf(err)
+	case errors.Is(err, objstore.ErrRefused) && !answered(err):
+		f.Means = "no request was sent: nothing is known of the store before"
 	case errors.Is(err, objstore.ErrRefused):
 		f.Means = "it answers, and does not serve requests as they are"
 	default:
@@ -187,7 +191,7 @@ func (x *examination) reach(ctx context.Context) bool {
 	}
 	x.add(f)
 	x.compareClocks()
-	if errors.Is(err, objstore.ErrRefused) { // there was an answer
+	if errors.Is(err, objstore.ErrRefused) && answered(err) {
 		x.describe(ctx, false)
 	}
 	return false
@@ -216,7 +220,7 @@ func (x *examination) conditions(ctx context.Context) {
 		f.Status, f.Unsafe, f.Seen = Failed, true, reasonOf(err)
 		f.Means, f.Do = "two writers would overwrite each other and both be told that they succeeded; reading is safe", hintOf(err)
 	case errors.Is(err, objstore.ErrDenied):
-		f.Status, f.Seen = Unknown, x.whyNotWritten()
+		f.Status, f.Seen = Skipped, x.whyNotWritten()+wordsOf(err)
 	default:
 		f.Status, f.Seen, f.Do = Unknown, textOf(err), hintOf(err)
 		f.Means = "whether writing is safe is not known"
@@ -335,6 +339,40 @@ func textOf(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+// saidOf is what an error says, without what was done to which object.
+func saidOf(err error) string {
+	var e *objstore.Error
+	if !errors.As(err, &e) {
+		return textOf(err)
+	}
+	bare := *e
+	bare.Op, bare.Key = "", ""
+	said := strings.TrimPrefix(bare.Error(), " : ")
+	return strings.TrimPrefix(said, objstore.ErrRefused.Error()+": ")
+}
+
+// wordsOf is what the store itself says about a denial, as the end of a text: often
+// which action on what. It is empty where that says no more than the class.
+func wordsOf(err error) string {
+	var e *objstore.Error
+	if !errors.As(err, &e) || e.Status == 0 || e.Err == nil {
+		return ""
+	}
+	words := strings.TrimSuffix(e.Err.Error(), ".")
+	for _, plain := range []string{"", "Access Denied", "AccessDenied", "Forbidden"} {
+		if strings.EqualFold(words, plain) {
+			return ""
+		}
+	}
+	return ". The store says: " + words
+}
+
+// answered reports whether an error is the reply of a server.
+func answered(err error) bool {
+	var e *objstore.Error
+	return errors.As(err, &e) && e.Status != 0
 }
 
 func hintOf(err error) string {

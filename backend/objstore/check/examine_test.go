@@ -66,7 +66,7 @@ func TestExamineReadOnly(t *testing.T) {
 		if want := "this store and these credentials can: read; cannot: append, list, collect"; r.Summary() != want {
 			t.Error(r.Summary())
 		}
-		sees(t, r, check.NameConditional, check.Unknown, "may not write below probe/")
+		sees(t, r, check.NameConditional, check.Skipped, "may not write below probe/")
 		sees(t, r, check.NameRace, check.Skipped, "may not write below probe/")
 		sees(t, r, check.NameRead, check.OK, "")
 		sees(t, r, check.NameWrite, check.Denied, "needs more rights")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -148,12 +149,18 @@ func (g *guard) admit(ctx context.Context, op, key string) error {
 	switch {
 	case errors.Is(err, objstore.ErrUnsupported):
 		e.Class = objstore.ErrUnsupported
+		if cause != nil && cause.Err != nil && cause.Class == objstore.ErrUnsupported { //nolint:errorlint // the class itself
+			e.Err = cause.Err // the key of a probe tells nobody anything
+		}
 	case errors.Is(err, objstore.ErrDenied):
 		e.Class = objstore.ErrDenied
 		if cause == nil || cause.Code == "" || cause.Code == "AccessDenied" { // not a wrong secret key
 			what := "these credentials may not write here"
 			if cause != nil && cause.Op == "Put" && cause.Hint != "" { // the KMS key, perhaps
 				what = cause.Hint
+			}
+			if e.Hint = what; aboutKey(cause) {
+				break // it would be denied wherever it is written
 			}
 			e.Hint = what + ". A writer also needs to read, write and delete below " + probePrefix + ", where a store that is not known is tried first; with profile=conditional in the store URL it is taken to honour conditions"
 		}
@@ -166,6 +173,11 @@ func (g *guard) admit(ctx context.Context, op, key string) error {
 		e.Err = fmt.Errorf("the store could not be proved: %w", hidden{err})
 	}
 	return e
+}
+
+// aboutKey reports whether a denial is that of a KMS key, and not of a place.
+func aboutKey(denial *objstore.Error) bool {
+	return denial != nil && denial.Err != nil && strings.Contains(strings.ToLower(denial.Err.Error()), "kms:")
 }
 
 // hidden keeps the class of a probe's failure out of the chain of the write

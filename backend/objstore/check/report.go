@@ -151,6 +151,48 @@ func (r *Report) Err() error {
 	return nil
 }
 
+// explains says which findings tell why an ability is wanting.
+var explains = map[string][]string{
+	"read":    {NameRead},
+	"append":  {NameWrite, NameRead, NameConditional, NameRace},
+	"list":    {NameList, NameRead, NameListing},
+	"collect": {NameDelete, NameList, NameWrite, NameRead, NameConditional, NameRace},
+}
+
+// NeedNames are the abilities that Need knows, as Summary names them.
+func NeedNames() []string { return []string{"read", "append", "list", "collect"} }
+
+// Need is nil if Err is, and the store and these credentials have all these abilities.
+// One that is wanting is objstore.ErrDenied; of one of which that is not known, the
+// error is neither.
+func (r *Report) Need(names ...string) error {
+	if err := r.Err(); err != nil {
+		return err
+	}
+	answers := map[string]Answer{"read": r.Can.Read, "append": r.Can.Append, "list": r.Can.List, "collect": r.Can.Collect}
+	for _, name := range names {
+		answer, known := answers[name]
+		if !known {
+			return fmt.Errorf("no ability is called %q", name)
+		}
+		if answer == Yes {
+			continue
+		}
+		why := Finding{Name: name, Seen: r.Summary()}
+		for _, about := range explains[name] {
+			if f, ok := r.Find(about); ok && f.Status != OK && f.Status != Warning && (answer == NotKnown || f.Status != Skipped) {
+				why = f
+				break
+			}
+		}
+		if answer == NotKnown {
+			return failure(why, "whether one can "+name+" here is not known", nil)
+		}
+		return failure(why, "these credentials cannot "+name+" here", objstore.ErrDenied)
+	}
+	return nil
+}
+
 // failedCheck is the error of a finding. It matches what it is about.
 type failedCheck struct {
 	text string

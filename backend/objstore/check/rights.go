@@ -36,6 +36,7 @@ func (r right) finding(name string) Finding {
 		if with != nil {
 			f.Seen += ", permitted below " + strings.Join(with, " and ")
 		}
+		f.Seen += wordsOf(r.err)
 		f.Do = hintOf(r.err)
 	case open != nil:
 		f.Status, f.Seen = Unknown, "not known below "+strings.Join(open, " and ")
@@ -176,7 +177,7 @@ func (x *examination) mayWrite(ctx context.Context, present [2]string, told [2]b
 		case errors.Is(x.proof, objstore.ErrRefused):
 			f.Status, f.Do = Denied, hintOf(x.proof)
 			f.Seen = "not permitted below " + probePrefix + ", where a store that is not known is tried before anything of a log is written"
-			if !plainlyDenied(x.proof) {
+			if f.Seen += wordsOf(x.proof); !plainlyDenied(x.proof) {
 				f.Seen = textOf(x.proof)
 			}
 			r.answers = [2]Answer{No, No}
@@ -184,7 +185,7 @@ func (x *examination) mayWrite(ctx context.Context, present [2]string, told [2]b
 		x.add(f)
 		return r
 	case nowhere.IsZero():
-		x.add(Finding{Name: NameWrite, Status: Unknown, Seen: "not tried: there is no version to put a condition on"})
+		x.add(Finding{Name: NameWrite, Status: Skipped, Seen: "not tried: there is no version to put a condition on"})
 		return r
 	}
 	for i, tree := range trees {
@@ -256,8 +257,9 @@ func (x *examination) mayDelete(ctx context.Context, writes right) (r right) {
 		where = append(where, "permitted below "+probePrefix)
 	} else if errors.Is(denied, objstore.ErrRefused) {
 		f.Err = denied
-		where = append(where, "not permitted below "+probePrefix)
+		where = append(where, "not permitted below "+probePrefix+wordsOf(denied))
 	}
+	tried := false
 	if x.place.Markers != No {
 		where = append(where, "not tried below "+trees[1]+", where it might leave a delete marker")
 	} else {
@@ -265,13 +267,14 @@ func (x *examination) mayDelete(ctx context.Context, writes right) (r right) {
 		if !x.place.DeletesAsWrites || writes.answers[1] != No {
 			err = x.store.Delete(ctx, absent(trees[1]))
 		}
+		tried = true
 		switch {
 		case err == nil:
 			r.answers[1] = Yes
 			where = append(where, "permitted below "+trees[1])
 		case errors.Is(err, objstore.ErrRefused):
 			r.answers[1], f.Err = No, err
-			where = append(where, "not permitted below "+trees[1])
+			where = append(where, "not permitted below "+trees[1]+wordsOf(err))
 		default:
 			where = append(where, "not known below "+trees[1]+": "+textOf(err))
 		}
@@ -283,6 +286,8 @@ func (x *examination) mayDelete(ctx context.Context, writes right) (r right) {
 		f.Means = "writers need it for their probes alone; collecting needs it below " + trees[1]
 	case r.answers[1] == Yes || probes:
 		f.Status = OK
+	case !tried:
+		f.Status = Skipped
 	default:
 		f.Status = Unknown
 	}

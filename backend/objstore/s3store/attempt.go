@@ -146,7 +146,7 @@ type recorder struct {
 }
 
 func (r *recorder) IsErrorRetryable(err error) bool {
-	return r.a.note(err) && r.Retryer.IsErrorRetryable(err)
+	return r.a.note(err) && !lasting(err) && r.Retryer.IsErrorRetryable(err)
 }
 
 type recorderV2 struct {
@@ -155,7 +155,7 @@ type recorderV2 struct {
 }
 
 func (r *recorderV2) IsErrorRetryable(err error) bool {
-	return r.a.note(err) && r.RetryerV2.IsErrorRetryable(err)
+	return r.a.note(err) && !lasting(err) && r.RetryerV2.IsErrorRetryable(err)
 }
 
 // try makes a call, and once more for each of two causes that are decided no
@@ -170,9 +170,13 @@ func (d *driver) try(op string, options func(*attempt) func(*s3.Options), call f
 		a := &attempt{cured: cured}
 		err := call(options(a))
 		if err == nil {
+			d.met.Store(true)
 			return a, nil
 		}
 		r := replyOf(op, false, err)
+		if r.status != 0 && !a.unsent() {
+			d.met.Store(true)
+		}
 		switch {
 		case !refreshed && d.credentials != nil && r.expired():
 			refreshed, cured = true, err

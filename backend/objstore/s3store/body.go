@@ -108,6 +108,10 @@ func (d *driver) guardBodies(stack *middleware.Stack) error {
 			return out, metadata, err
 		}
 		body := watch(ctx, cancel, resp.Body, d.silence)
+		resp.Body = body
+		if refusesPlain(in.Request, resp) {
+			return out, metadata, errWantsTLS
+		}
 		limit := int64(maxReplyBody)
 		if resp.StatusCode < http.StatusMultipleChoices {
 			switch middleware.GetOperationName(ctx) {
@@ -120,7 +124,7 @@ func (d *driver) guardBodies(stack *middleware.Stack) error {
 		resp.Body = struct {
 			io.Reader
 			io.Closer
-		}{io.LimitReader(body, limit), body}
+		}{io.LimitReader(resp.Body, limit), body}
 		return out, metadata, err
 	}), middleware.After)
 }

@@ -33,6 +33,7 @@ const (
 	nameLock        = "object-lock"
 	nameEncryption  = "encryption"
 	seenUnversioned = "off"
+	seenNoSetting   = "the server has no such setting"
 )
 
 // settings asks how the bucket is set up.
@@ -68,11 +69,14 @@ func (d *driver) ask(f *check.Finding, right string, call func(o func(*s3.Option
 	case r.status == http.StatusForbidden:
 		f.Status, f.Seen = check.Unknown, "these credentials may not ask ("+right+")"
 	case r.status == http.StatusNotImplemented, r.status == http.StatusMethodNotAllowed, r.code == "NotImplemented":
-		f.Status, f.Seen = check.Skipped, "the server has no such setting"
+		f.Status, f.Seen = check.Skipped, seenNoSetting
 	default:
 		f.Status, f.Seen, f.Err = check.Unknown, textOf(err), err
 		if r.status != 0 {
 			f.Seen = fmt.Sprintf("the server does not tell (%s, HTTP %d)", r.code, r.status)
+		}
+		if r.status/100 == 4 && !d.aws && !r.expired() && !r.skewed(err) {
+			f.Status, f.Err = check.Skipped, nil // nor will it tomorrow
 		}
 	}
 	return false
@@ -131,8 +135,8 @@ func (d *driver) lifecycle(ctx context.Context, api SettingsAPI) (check.Finding,
 		return err
 	}, "NoSuchLifecycleConfiguration")
 	switch {
-	case f.Status == check.Unknown:
-		return f, nil
+	case f.Status != check.OK && f.Seen != seenNoSetting:
+		return f, nil // there may be some
 	case !set:
 		if f.Status == check.OK {
 			f.Seen = "no rules"

@@ -2,7 +2,6 @@ package s3store
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -124,7 +123,6 @@ const (
 	hintName        = "a bucket's name has 3 to 63 lower-case letters, digits, dots and hyphens, and begins and ends with a letter or a digit; what follows it in the store's URL, s3://BUCKET/PREFIX, is the prefix"
 	hintProxy       = "a proxy between here and the store wants to know who asks: HTTPS_PROXY may name user and password"
 	hintSize        = "something between here and the store allows no body of this size (client_max_body_size in nginx); s3log sends up to 10 MiB at once"
-	hintCertificate = "the certificate is not trusted (AWS_CA_BUNDLE names further authorities), or is not for this host name: a bucket's name in front of it needs a wildcard, path-style=true needs none"
 	hintUnsent      = "no request was sent: credentials, region or endpoint cannot be used. Keys come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, a profile (aws-profile=, AWS_PROFILE), or the machine's role"
 	hintNobody      = "nobody can be reached there: check the endpoint, the network and the name"
 	hintReadDenied  = "cannot tell: denied, or absent. These credentials may not read it (s3:GetObject, and kms:Decrypt if a KMS key encrypts it), or it does not exist and they may not list the bucket (s3:ListBucket), which S3 answers alike"
@@ -299,11 +297,16 @@ func replyOf(op string, match bool, err error) reply {
 // the wrong one, the error names it.
 func (d *driver) errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error {
 	e := errorOf(op, key, match, err, a)
+	if e.Hint == hintHost && e.Class == objstore.ErrUnsent && !d.met.Load() { //nolint:errorlint // the class itself
+		e.Class = objstore.ErrRefused // a name that has never been right
+	}
+	e.Hint = d.named(e.Hint)
 	switch e.Hint {
-	case hintNobody, hintBucket, hintNotS3, hintCertificate:
+	case hintNobody, hintBucket, hintNotS3:
 		e.Err = d.at(e.Err)
+	case hintNoKeys:
 	default:
-		if e.Status == 0 || errors.Is(e, objstore.ErrRefused) && e.Status/100 == 3 {
+		if e.Status == 0 || wantsTLS(err) || errors.Is(e, objstore.ErrRefused) && e.Status/100 == 3 {
 			e.Err = d.at(e.Err)
 		}
 	}
@@ -342,18 +345,29 @@ func errorOf(op, key string, match bool, err error, a *attempt) *objstore.Error 
 	}
 	e.Date = dateOf(err)
 	v := r.judge()
+	wrong, plainly, isWrong := mistake(err)
 	switch {
-	case isCertificate(err): // no request without a handshake
-		v = verdict{objstore.ErrRefused, hintCertificate}
+	case unsent:
+		v = verdict{objstore.ErrRefused, hintUnsent}
+		if text, is := withoutKeys(err); is {
+			v = verdict{objstore.ErrNoCredentials, hintNoKeys}
+			e.Err = &cause{text: text, err: err}
+		}
+		e.Code, e.Status, e.Date = "", 0, time.Time{} // of whoever gives credentials, if of anybody
+	case isWrong:
+		v = wrong
+		if e.Code = ""; plainly != "" {
+			e.Err = &cause{text: plainly, err: err}
+		}
 	case r.status == 0 && (isDial(err) || r.writes() && a.unconnected()):
 		// Without a connection no byte was sent, and a PUT that was sent is never
 		// repeated below us.
-		if v.hint = hintNobody; r.writes() {
+		if v.hint = hintNobody; isNoHost(err) {
+			v.hint = hintHost
+		}
+		if r.writes() {
 			v.class = objstore.ErrUnsent
 		}
-	case unsent:
-		v = verdict{objstore.ErrRefused, hintUnsent}
-		e.Code, e.Status = "", 0 // of whoever gives credentials, if of anybody
 	}
 	e.Class, e.Hint = v.class, v.hint
 	return e
@@ -378,12 +392,6 @@ func isContext(err error) bool {
 func isDial(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial"
-}
-
-// isCertificate reports whether the server's certificate was not accepted.
-func isCertificate(err error) bool {
-	var e *tls.CertificateVerificationError
-	return errors.As(err, &e)
 }
 
 // cause keeps an SDK error in the chain, but tells only its point: operation,

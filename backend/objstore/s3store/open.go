@@ -112,16 +112,9 @@ var ErrNoRegion = errors.New("no region is named")
 
 // newRetryer repeats reads with growing, jittered pauses of up to 20 s each.
 // Unlike the SDK's default it has no budget shared by all requests, which a
-// busy minute uses up; the caller's context bounds it. A certificate that is
-// not trusted will not be so in a second.
+// busy minute uses up; the caller's context bounds it.
 func newRetryer() aws.Retryer {
 	return retry.NewStandard(func(o *retry.StandardOptions) {
-		o.Retryables = append([]retry.IsErrorRetryable{retry.IsErrorRetryableFunc(func(err error) aws.Ternary {
-			if isCertificate(err) {
-				return aws.FalseTernary
-			}
-			return aws.UnknownTernary
-		})}, o.Retryables...)
 		o.MaxAttempts = readTries
 		o.MaxBackoff = 20 * time.Second
 		o.BaseDelay = 200 * time.Millisecond

@@ -206,6 +206,7 @@ type driver struct {
 	sleep    func(ctx context.Context, try int) error // between tries of a body
 	silence  time.Duration                            // of a body, before it is fetched again
 	tags     tags
+	met      atomic.Bool // somebody has answered there
 
 	region    string    // that requests are signed for, if it is known
 	deletions deletions // what they left
