@@ -174,6 +174,9 @@ func TestCopyRepairsOnlyWithTheSameBytes(t *testing.T) {
 // it should, and repeating it ends well; late requests change nothing after that.
 func TestCopyRepairFaultMatrix(t *testing.T) {
 	for name, damage := range damages {
+		if (testing.Short() || raceDetector) && (name == "cut" || name == "flipped" || name == "other") {
+			continue // another way of the same: "longer" stays, and "missing"
+		}
 		t.Run(name, func(t *testing.T) {
 			for _, f := range forms {
 				for n, more := 1, true; more; n++ {
