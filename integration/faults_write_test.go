@@ -216,8 +216,7 @@ func unsettled(c *cell) {
 		_ = l.Close(context.Background(), backend.CloseOptions{}) // its error was told
 	}
 	c.batch = []string{`"data":1}`}
-	c.proxy.Reset() // it may not even have arrived
-	c.reroute()
+	c.reroute() // it may not even have arrived yet, and is held when it does
 }
 
 // templates are the logs that operations begin with.
