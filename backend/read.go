@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -234,8 +235,13 @@ type chunk struct {
 	err   error
 }
 
-// decodeAhead is how many chunks may be decoded before they are consumed.
-const decodeAhead = 2
+const (
+	// decodeAhead is how many chunks may be decoded before they are consumed.
+	decodeAhead = 2
+	// maxDecoders is how many frames are decoded at a time, each by a processor of
+	// its own: two are faster than most consumers.
+	maxDecoders = 2
+)
 
 // frames decodes the segments' frames that overlap [from, to) and hands them to
 // emit in order, until it returns false. Segments are fetched Prefetch at a time,
@@ -249,27 +255,51 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 			need = append(need, s)
 		}
 	}
-	codec := segment.NewCodec() // opening a segment does not use it, decoding does
 	fetched := prefetch(ctx, need, fetchWidth(need, r.opt.Prefetch), func(ctx context.Context, ref manifest.SegmentRef) (*segment.Reader, error) {
-		return r.fetch(ctx, codec, rec.Log, ref, max(from, ref.Name.First))
+		// Opening a segment does not use the codec; who decodes brings its own.
+		return r.fetch(ctx, nil, rec.Log, ref, max(from, ref.Name.First))
 	})
-	chunks := make(chan chunk, decodeAhead)
-	// Buffers go round: one is filled, decodeAhead wait, one is being consumed.
-	free := make(chan chunk, decodeAhead+2)
+	decoders := min(maxDecoders, runtime.GOMAXPROCS(0))
+	work := make(chan decoding)
+	coming := make(chan (<-chan chunk), decodeAhead) // what is decoded, in order
+	// Buffers go round: some are filled, decodeAhead wait, one is being consumed.
+	free := make(chan chunk, decodeAhead+decoders+1)
 	go func() {
-		defer close(chunks)
+		defer close(coming)
+		defer close(work)
 		for i := range need {
 			got := take(ctx, fetched[i])
 			if got.err != nil {
-				send(ctx, chunks, chunk{err: got.err})
+				failed := make(chan chunk, 1)
+				failed <- chunk{err: got.err}
+				send(ctx, coming, failed)
 				return
 			}
-			if !decode(ctx, got.value, rec.Log, need[i], from, to, chunks, free) {
-				return
+			d := decoding{segment: got.value, log: rec.Log, ref: need[i]}
+			frames := d.segment.Index().Frames
+			for d.frame = max(0, d.segment.Find(max(from, need[i].Name.First))); d.frame < len(frames) && frames[d.frame].First < to; d.frame++ {
+				d.done = make(chan chunk, 1)
+				if !send(ctx, coming, d.done) || !send(ctx, work, d) {
+					return
+				}
 			}
 		}
 	}()
-	for c := range chunks {
+	for range decoders {
+		go func() {
+			codec := segment.NewCodec()
+			for d := range work {
+				d.decode(codec, free)
+			}
+		}()
+	}
+	for next := range coming {
+		var c chunk
+		select {
+		case c = <-next:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 		if c.err != nil {
 			return c.err
 		}
@@ -284,35 +314,37 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 	return ctx.Err()
 }
 
-func send(ctx context.Context, ch chan<- chunk, c chunk) bool {
+func send[T any](ctx context.Context, ch chan<- T, v T) bool {
 	select {
-	case ch <- c:
+	case ch <- v:
 		return true
 	case <-ctx.Done():
 		return false
 	}
 }
 
-// decode sends the frames of one segment that overlap [from, to).
-func decode(ctx context.Context, s *segment.Reader, id string, ref manifest.SegmentRef, from, to int64, chunks chan<- chunk, free <-chan chunk) bool {
-	frames := s.Index().Frames
-	for i := max(0, s.Find(max(from, ref.Name.First))); i < len(frames) && frames[i].First < to; i++ {
-		var c chunk
-		select {
-		case c = <-free:
-		default:
-		}
-		c.first = frames[i].First
-		var err error
-		if c.raw, c.ends, err = s.FrameInto(c.raw, c.ends, i); err != nil {
-			send(ctx, chunks, chunk{err: segmentError("read", id, ref, err)})
-			return false
-		}
-		if !send(ctx, chunks, c) {
-			return false
-		}
+// decoding is one frame that is to be decoded.
+type decoding struct {
+	segment *segment.Reader
+	log     string
+	ref     manifest.SegmentRef
+	frame   int
+	done    chan chunk // gets it, and has room for it
+}
+
+// decode decodes the frame, into a buffer that is free if there is one.
+func (d decoding) decode(codec *segment.Codec, free <-chan chunk) {
+	var c chunk
+	select {
+	case c = <-free:
+	default:
 	}
-	return true
+	c.first = d.segment.Index().Frames[d.frame].First
+	var err error
+	if c.raw, c.ends, err = d.segment.With(codec).FrameInto(c.raw, c.ends, d.frame); err != nil {
+		c = chunk{err: segmentError("read", d.log, d.ref, err)}
+	}
+	d.done <- c
 }
 
 // wholeBelow is the size up to which a segment is always read whole, so that

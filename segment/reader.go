@@ -81,6 +81,14 @@ func (r *Reader) open() (*Reader, error) {
 	return r, nil
 }
 
+// With is a reader of the same segment that uses another codec. The two may be used
+// at the same time if their source may.
+func (r *Reader) With(c *Codec) *Reader {
+	other := *r
+	other.codec, other.ends = c, nil
+	return &other
+}
+
 // Index returns the index. It must not be modified.
 func (r *Reader) Index() *Index { return r.index }
 
