@@ -223,7 +223,7 @@ func (r *Reader) listed(ctx context.Context, manifests iter.Seq2[objstore.Info, 
 
 // listNewest walks the manifests, newest modification first, and yields an entry
 // as soon as none that is still to come can be before it. It asks about no more
-// logs ahead than are still to be listed.
+// logs ahead than are still to be found.
 func (r *Reader) listNewest(ctx context.Context, all []objstore.Info, opt ListOptions, yield func(Entry, error) bool) {
 	waiting := &entryHeap{by: opt.By}
 	left := math.MaxInt
@@ -243,7 +243,11 @@ func (r *Reader) listNewest(ctx context.Context, all []objstore.Info, opt ListOp
 		if len(coming) == 0 {
 			return
 		}
-		for asked < len(all) && (len(l.asked) == 0 || len(l.asked) < headsAhead && len(l.asked)+waiting.Len() < left) {
+		ahead := headsAhead
+		if need := left - waiting.Len(); need > 0 {
+			ahead = min(ahead, need)
+		} // else enough are known, and may all be older than what comes
+		for asked < len(all) && len(l.asked) < ahead {
 			l.ask(ctx, all[asked])
 			asked++
 		}
@@ -287,6 +291,9 @@ func (r *Reader) look(ctx context.Context, info objstore.Info) (*Entry, error) {
 		}
 		if errors.Is(err, objstore.ErrNotExist) {
 			return nil, nil
+		}
+		if ctx.Err() != nil { // nobody wants to know any more
+			return nil, context.Cause(ctx)
 		}
 	}
 	head, err := manifest.LoadKey(ctx, r.store, info.Key, manifest.LoadOptions{Clock: &r.clock})
