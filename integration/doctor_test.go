@@ -309,7 +309,9 @@ func TestDoctorOfBadPlaces(t *testing.T) {
 	})
 	t.Run("a clock that is off", func(t *testing.T) {
 		s := startStub(t)
+		s.mu.Lock()
 		s.ahead = time.Hour
+		s.mu.Unlock()
 		d := on(s).doctor(t, 1, "--rounds", "4")
 		d.says("clock", check.Failed, "set the clock of this machine")
 		d.says("conditional", check.OK, "")

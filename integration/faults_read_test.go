@@ -83,7 +83,7 @@ var readFaults = []readFault{
 	{name: "slow to answer", on: anyRead, make: steady(faultproxy.Unanswered()), once: passes, errs: passing, hangs: true},
 	{name: "body that hangs", on: "GET LIST", make: steady(faultproxy.Drip(100, 1<<40)), once: passes, errs: passing, hangs: true},
 	{name: "body that drips", on: "GET LIST", make: steady(faultproxy.Drip(64<<10, 1<<20)), once: passes},
-	{name: "surplus behind the reply", on: "GET LIST", make: steady(faultproxy.Surplus("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")), once: passes, errs: passing},
+	{name: "surplus behind the reply", on: "GET LIST", make: steady(faultproxy.Surplus("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n")), once: passes, errs: passing, hangs: true},
 
 	{name: "500 InternalError", on: anyRead, make: steady(faultproxy.Refuse(500, "InternalError", "")), once: passes, errs: passing},
 	{name: "502 page", on: anyRead, make: steady(faultproxy.Instead(faultproxy.Page(502))), once: passes, errs: passing},

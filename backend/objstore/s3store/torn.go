@@ -37,6 +37,21 @@ type tags struct {
 	other atomic.Bool // one was not: nothing can be said of any
 	// doubt is an ETag that a write was answered with where they were MD5s.
 	doubt atomic.Pointer[string]
+	// read is what was read last before a write has shown anything. It is looked at
+	// only where the reply to the first write is no MD5.
+	read atomic.Pointer[reading]
+}
+
+// reading is a body that was read, with its ETag.
+type reading struct {
+	body []byte
+	etag string
+}
+
+// shown reports whether the object that was read last has its MD5 for an ETag.
+func (t *tags) shown() bool {
+	r := t.read.Load()
+	return r != nil && isMD5(md5Of(r.body), r.etag)
 }
 
 // matter reports whether anything can be learned from the ETag of key. MD5
@@ -64,11 +79,13 @@ func (t *tags) learn(key string, body, sum []byte, out *s3.PutObjectOutput) (dou
 	case isMD5(sum, etag):
 		if changes {
 			t.md5.Store(true)
+			t.read.Store(nil)
 		}
 		return false
-	case !t.md5.Load():
+	case !t.md5.Load() && (encrypted(out.SSECustomerAlgorithm, out.ServerSideEncryption) || !t.shown()):
 		if changes {
 			t.other.Store(true)
+			t.read.Store(nil)
 		}
 		return false
 	case encrypted(out.SSECustomerAlgorithm, out.ServerSideEncryption):
@@ -82,12 +99,16 @@ func (t *tags) learn(key string, body, sum []byte, out *s3.PutObjectOutput) (dou
 // Objects that others have written may be encrypted where ours are not, and
 // copies of large objects are made in parts: their ETags are no MD5s.
 func (t *tags) torn(key string, body []byte, out *s3.GetObjectOutput) bool {
-	if !t.matter(key) || !t.md5.Load() || t.other.Load() || encrypted(out.SSECustomerAlgorithm, out.ServerSideEncryption) {
+	if !t.matter(key) || t.other.Load() || encrypted(out.SSECustomerAlgorithm, out.ServerSideEncryption) {
 		return false
 	}
 	etag := aws.ToString(out.ETag)
 	if doubt := t.doubt.Load(); doubt != nil && *doubt == etag {
 		t.other.Store(true) // it was the store's: ETags are no MD5s any more
+		return false
+	}
+	if !t.md5.Load() {
+		t.read.Store(&reading{body, etag})
 		return false
 	}
 	return looksLikeMD5(etag) && !isMD5(md5Of(body), etag)

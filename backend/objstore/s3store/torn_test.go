@@ -142,13 +142,18 @@ func TestReplyOfAnotherRequest(t *testing.T) {
 		etags  []string // of the writes
 		header http.Header
 		read   string // ETag of the read between the second and the third
+		before string // unless empty, read before the first, with its MD5 for an ETag
+		first  bool   // the key is that of the first write, too
 		zero   []bool // which of the writes have no version
 	}{
-		"out of step":       {etags: []string{md5Tag("1"), `"other"`, md5Tag("3")}, read: md5Tag("1"), zero: []bool{false, true, false}},
-		"looks like an MD5": {etags: []string{md5Tag("1"), md5Tag("x"), md5Tag("3")}, read: md5Tag("1"), zero: []bool{false, true, false}},
-		"no MD5s any more":  {etags: []string{md5Tag("1"), `"random-2"`, `"random-3"`}, read: `"random-2"`, zero: []bool{false, true, false}},
-		"never MD5s":        {etags: []string{`"random-1"`, `"random-2"`, `"random-3"`}, read: `"random-2"`, zero: []bool{false, false, false}},
-		"a segment":         {key: "segments/a/s", etags: []string{md5Tag("1"), `"other"`, md5Tag("3")}, read: md5Tag("1"), zero: []bool{false, true, false}},
+		"out of step":        {etags: []string{md5Tag("1"), `"other"`, md5Tag("3")}, read: md5Tag("1"), zero: []bool{false, true, false}},
+		"looks like an MD5":  {etags: []string{md5Tag("1"), md5Tag("x"), md5Tag("3")}, read: md5Tag("1"), zero: []bool{false, true, false}},
+		"no MD5s any more":   {etags: []string{md5Tag("1"), `"random-2"`, `"random-3"`}, read: `"random-2"`, zero: []bool{false, true, false}},
+		"first of all":       {before: `1`, etags: []string{`"other"`, md5Tag("2"), md5Tag("3")}, read: md5Tag("1"), zero: []bool{true, false, false}},
+		"first, a segment":   {before: `1`, key: "segments/a/s", first: true, etags: []string{`"other"`, md5Tag("2"), md5Tag("3")}, read: md5Tag("1"), zero: []bool{true, false, false}},
+		"first, and its own": {before: `1`, etags: []string{`"random-1"`, `"random-2"`, `"random-3"`}, read: `"random-1"`, zero: []bool{true, true, false}},
+		"never MD5s":         {etags: []string{`"random-1"`, `"random-2"`, `"random-3"`}, read: `"random-2"`, zero: []bool{false, false, false}},
+		"a segment":          {key: "segments/a/s", etags: []string{md5Tag("1"), `"other"`, md5Tag("3")}, read: md5Tag("1"), zero: []bool{false, true, false}},
 		"encrypted": {etags: []string{md5Tag("1"), `"random-2"`, `"random-3"`}, read: `"random-2"`, zero: []bool{false, false, false},
 			header: http.Header{"X-Amz-Server-Side-Encryption": {"aws:kms"}}},
 	} {
@@ -156,7 +161,11 @@ func TestReplyOfAnotherRequest(t *testing.T) {
 			n := 0
 			srv := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 				if r.Method == "GET" {
-					body(w, tt.read, "1")
+					etag := tt.read
+					if tt.before != "" && n == 0 {
+						etag = md5Tag(tt.before)
+					}
+					body(w, etag, "1")
 					return
 				}
 				for k, v := range tt.header {
@@ -166,9 +175,14 @@ func TestReplyOfAnotherRequest(t *testing.T) {
 				n++
 			})
 			s := srv.open(t)
+			if tt.before != "" {
+				if _, err := s.Get(t.Context(), key, objstore.GetOptions{}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			for i := range tt.etags {
 				k := key
-				if tt.key != "" && i > 0 {
+				if tt.key != "" && (i > 0 || tt.first) {
 					k = tt.key
 				}
 				info, err := s.Put(t.Context(), k, []byte(fmt.Sprint(i+1)), objstore.IfAbsent(), objstore.PutOptions{})
