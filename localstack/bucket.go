@@ -44,6 +44,8 @@ func (s *Server) newClient(c *http.Client, accessKey, secretKey string, change .
 const (
 	cleanTimeout = 2 * time.Minute // for the removal of a bucket after its test
 	cleanPage    = 1000            // objects deleted by one request
+	cleanTries   = 20              // where a request of the test still arrives
+	cleanPause   = 250 * time.Millisecond
 )
 
 // Bucket makes a bucket for the test, and removes it with all that is in it
@@ -66,15 +68,35 @@ func (s *Server) Bucket(tb testing.TB) string {
 		ctx, cancel := context.WithTimeout(context.Background(), cleanTimeout)
 		defer cancel()
 		err := removeBucket(ctx, client, name, cleanPage)
-		var e smithy.APIError
-		if errors.As(err, &e) && e.ErrorCode() == "NoSuchBucket" {
-			return // the test did it
+		for range cleanTries {
+			if codeOf(err) != "BucketNotEmpty" {
+				break
+			}
+			time.Sleep(cleanPause)
+			err = removeBucket(ctx, client, name, cleanPage)
 		}
-		if err != nil {
-			tb.Errorf("localstack: remove bucket %s: %v", name, err)
+		switch codeOf(err) {
+		case "NoSuchBucket": // the test did it
+		case "BucketNotEmpty":
+			// It lists nothing: a server that was killed within a write has left a file
+			// of its own.
+			tb.Logf("localstack: bucket %s at %s stays: it is not empty, and lists nothing", name, s.Endpoint)
+		default:
+			if err != nil {
+				tb.Errorf("localstack: remove bucket %s: %v", name, err)
+			}
 		}
 	})
 	return name
+}
+
+// codeOf is the code of a server's error, or empty.
+func codeOf(err error) string {
+	var e smithy.APIError
+	if errors.As(err, &e) {
+		return e.ErrorCode()
+	}
+	return ""
 }
 
 // removeBucket empties a bucket, of old versions, too, and deletes it,
