@@ -423,7 +423,7 @@ func (c *batch) propose(ctx context.Context, base *manifest.Record) (*manifest.P
 	}
 	// Only appends pay for upkeep: what a resume costs does not depend on the log.
 	upkeep := l.b.opt.Foreground && appended > 0
-	if err := c.nameMerged(ctx, d, at, upkeep && !l.b.opt.PauseMerging); err != nil {
+	if err := c.nameMerged(ctx, d, upkeep && !l.b.opt.PauseMerging); err != nil {
 		return nil, err
 	}
 	limit := sealHard

@@ -78,7 +78,7 @@ func noMark(_ *manifest.Record, real seedpath.Opening) seedpath.Opening {
 	return func(ctx context.Context, base *manifest.Record, at int64) (*manifest.Draft, error) {
 		d, err := again(ctx, real, base, at)
 		if err == nil {
-			d.Begin(manifest.KindResume, base.Next, 0, at)
+			d.Begin(manifest.KindResume, base.Next, 0)
 		}
 		return d, err
 	}
@@ -94,7 +94,7 @@ func oldClosers(first *manifest.Record, real seedpath.Opening) seedpath.Opening 
 		if err == nil {
 			err = seedpath.Mark(d, at)
 		}
-		d.Begin(manifest.KindResume, base.Next, n, at)
+		d.Begin(manifest.KindResume, base.Next, n)
 		return d, err
 	}
 }

@@ -464,7 +464,7 @@ func (r *foldResult) propose(ctx context.Context, base manifest.Head) (*manifest
 	if len(r.inputs) == 0 {
 		d.Seal(u)
 	} else {
-		d.Merge(u, at)
+		d.Merge(u)
 	}
 	return d.Finish()
 }

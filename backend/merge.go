@@ -144,7 +144,7 @@ func namesOf(segs []manifest.SegmentRef) []manifest.Name {
 
 // nameMerged lets the commit name a merge that is ready. If it is told to, and
 // where merges have fallen far behind, it merges first, if something is due.
-func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64, now bool) error {
+func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, now bool) error {
 	l := c.l
 	base := d.Base()
 	pressed := base != nil && len(base.Segments) >= mergePressure
@@ -169,7 +169,7 @@ func (c *batch) nameMerged(ctx context.Context, d *manifest.Draft, at int64, now
 		}
 	}
 	if c.merged != nil {
-		d.Merge(c.merged.upload, at)
+		d.Merge(c.merged.upload)
 	}
 	return nil
 }

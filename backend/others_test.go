@@ -131,7 +131,7 @@ func rewrite(t testing.TB, mem *memstore.Store, id string) {
 				raw.WriteByte('\n')
 			}
 			ref := putSegment(t, mem, base, raw.Bytes(), s.Name.First, r.Index().State, segment.LevelFast)
-			d.Merge(manifest.Upload{Ref: ref, Inputs: []manifest.Name{s.Name}, TailFirst: -1}, base.Commit.At)
+			d.Merge(manifest.Upload{Ref: ref, Inputs: []manifest.Name{s.Name}, TailFirst: -1})
 			old = append(old, s.Name)
 		}
 		return d, nil

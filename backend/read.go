@@ -256,8 +256,7 @@ func (r *Reader) frames(ctx context.Context, rec *manifest.Record, from, to int6
 		}
 	}
 	fetched := prefetch(ctx, need, fetchWidth(need, r.opt.Prefetch), func(ctx context.Context, ref manifest.SegmentRef) (*segment.Reader, error) {
-		// Opening a segment does not use the codec; who decodes brings its own.
-		return r.fetch(ctx, nil, rec.Log, ref, max(from, ref.Name.First))
+		return r.fetch(ctx, rec.Log, ref, max(from, ref.Name.First))
 	})
 	decoders := min(maxDecoders, runtime.GOMAXPROCS(0))
 	work := make(chan decoding)
@@ -351,12 +350,13 @@ func (d decoding) decode(codec *segment.Codec, free <-chan chunk) {
 // its hash can be checked: it is what a ranged read would fetch for the index.
 const wholeBelow = 256 << 10
 
-// fetch gets a segment: whole, or where only its end is wanted, by ranges.
-func (r *Reader) fetch(ctx context.Context, c *segment.Codec, id string, ref manifest.SegmentRef, from int64) (*segment.Reader, error) {
+// fetch gets a segment: whole, or where only its end is wanted, by ranges. Opening
+// it takes no codec; whoever decodes brings one (segment.Reader.With).
+func (r *Reader) fetch(ctx context.Context, id string, ref manifest.SegmentRef, from int64) (*segment.Reader, error) {
 	if from == ref.Name.First || ref.Bytes <= wholeBelow {
-		return fetchSegment(ctx, r.store, c, id, ref)
+		return fetchSegment(ctx, r.store, nil, id, ref)
 	}
-	return openSegment(c, id, ref, &rangedObject{ctx: ctx, store: r.store, key: manifest.SegmentKey(id, ref.Name), size: ref.Bytes})
+	return openSegment(nil, id, ref, &rangedObject{ctx: ctx, store: r.store, key: manifest.SegmentKey(id, ref.Name), size: ref.Bytes})
 }
 
 // rangedObject reads an object by explicit ranges.

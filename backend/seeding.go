@@ -200,7 +200,7 @@ func (e *seedEncoder) finish(ctx context.Context, at int64) (*manifest.Proposal,
 		}
 	}
 	s.total = d.Next()
-	d.Begin(s.birth.Origin.Kind, state.Tree.Size, 0, at)
+	d.Begin(s.birth.Origin.Kind, state.Tree.Size, 0)
 	// The parent's segments come first in the log. Nothing has been copied before
 	// it was known that the fork is one that may be.
 	if err := s.share(ctx, d); err != nil {

@@ -94,7 +94,7 @@ func Create(base *Record, w Writer, b Birth, at int64) (*Draft, error) {
 	}
 	origin := b.Origin
 	next.Origin = &origin
-	next.Lifecycle = &Lifecycle{Kind: origin.Kind, Inherited: origin.Inherited, First: origin.Inherited, At: at}
+	next.Lifecycle = &Lifecycle{Kind: origin.Kind, Inherited: origin.Inherited, First: origin.Inherited, At: notBefore(base, at)}
 	next.Content = segment.NewState()
 	next.Content.Activity = b.Activity
 	if err := next.Content.Types.Reserve(b.Types); err != nil {
@@ -170,18 +170,16 @@ func (d *Draft) own(w Writer, kind string, first, at int64) {
 	g := d.base.Generation() + 1
 	d.next.Owner = &Owner{Writer: w.ID, Generation: g, Label: w.Label}
 	d.next.Lease = w.lease(at)
-	at = d.notBefore(at)
-	d.next.Generations = appendCapped(d.next.Generations, MaxGenerations,
-		Takeover{Generation: g, Writer: w.ID, Kind: kind, First: first, At: at})
 	d.sign(w, at)
+	d.next.Generations = appendCapped(d.next.Generations, MaxGenerations,
+		Takeover{Generation: g, Writer: w.ID, Kind: kind, First: first, At: d.next.Commit.At})
 }
 
 // sign makes it a commit of w, which forgets on this occasion what was retired
 // long ago.
 func (d *Draft) sign(w Writer, at int64) {
 	d.dropRetired(Removal{Now: at, Grace: KeepRetired})
-	at = d.notBefore(at)
-	d.next.Commit = CommitInfo{ID: newCommitID(), Writer: w.ID, At: at, Software: w.Software}
+	d.next.Commit = CommitInfo{ID: newCommitID(), Writer: w.ID, At: notBefore(d.base, at), Software: w.Software}
 }
 
 // clockSteps is by how much the store's clock may seem to go backwards from one
@@ -190,11 +188,11 @@ func (d *Draft) sign(w Writer, at int64) {
 // is wrong, and nobody can say which.
 const clockSteps = 5000 // ms
 
-// notBefore is a time of this commit, or that of the commit before if it is a
-// little later: times of a log are in the order of its commits as far as clocks go.
-func (d *Draft) notBefore(at int64) int64 {
-	if d.base != nil && d.base.Commit.At > at && d.base.Commit.At-at <= clockSteps {
-		return d.base.Commit.At
+// notBefore is the time of a commit, or that of its base if it is a little later:
+// times of a log are in the order of its commits as far as clocks go.
+func notBefore(base *Record, at int64) int64 {
+	if base != nil && base.Commit.At > at && base.Commit.At-at <= clockSteps {
+		return base.Commit.At
 	}
 	return at
 }
@@ -274,8 +272,8 @@ func (d *Draft) Inherit(state segment.State, parent *Parent) {
 }
 
 // Begin says that a new lifecycle starts with the next event.
-func (d *Draft) Begin(kind string, inherited, closers, at int64) {
-	d.next.Lifecycle = &Lifecycle{Kind: kind, Inherited: inherited, Closers: closers, First: d.next.Next, At: d.notBefore(at)}
+func (d *Draft) Begin(kind string, inherited, closers int64) {
+	d.next.Lifecycle = &Lifecycle{Kind: kind, Inherited: inherited, Closers: closers, First: d.next.Next, At: d.next.Commit.At}
 }
 
 // Keyed notes the receipt of a keyed append whose events were just added.
@@ -313,7 +311,7 @@ func (d *Draft) Seal(u Upload) {
 }
 
 // Merge names a segment in the place of its inputs, which are retired.
-func (d *Draft) Merge(u Upload, at int64) {
+func (d *Draft) Merge(u Upload) {
 	i := slices.IndexFunc(d.next.Segments, func(s SegmentRef) bool { return len(u.Inputs) > 0 && s.Name == u.Inputs[0] })
 	if i < 0 || i+len(u.Inputs) > len(d.next.Segments) {
 		d.fail(fmt.Errorf("%w: %s: its inputs are not named any more", ErrStaleUpload, u.Ref.Name))
@@ -324,7 +322,7 @@ func (d *Draft) Merge(u Upload, at int64) {
 			d.fail(fmt.Errorf("%w: %s: its input %s is not named any more", ErrStaleUpload, u.Ref.Name, in))
 			return
 		}
-		d.next.Retired = appendCapped(d.next.Retired, MaxRetired, Retired{Name: in, At: at})
+		d.next.Retired = appendCapped(d.next.Retired, MaxRetired, Retired{Name: in, At: d.next.Commit.At})
 	}
 	d.uploads = append(d.uploads, u)
 	d.next.Segments = slices.Concat(d.next.Segments[:i], []SegmentRef{u.Ref}, d.next.Segments[i+len(u.Inputs):])

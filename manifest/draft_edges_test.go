@@ -23,7 +23,7 @@ func TestDraftRefuses(t *testing.T) {
 		return func() (*Draft, error) {
 			base := openRecord()
 			d, err := Continue(base, owner, 1)
-			d.Merge(Upload{Ref: SegmentRef{Name: Name{Epoch: 3, Nonce: Nonce{9}}, Count: 2000}, Inputs: inputs, TailFirst: -1}, 1)
+			d.Merge(Upload{Ref: SegmentRef{Name: Name{Epoch: 3, Nonce: Nonce{9}}, Count: 2000}, Inputs: inputs, TailFirst: -1})
 			return d, err
 		}
 	}
@@ -97,7 +97,7 @@ func TestDraftTells(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Inherit(before, parent)
-	d.Begin(KindFork, 2, 0, storeTime)
+	d.Begin(KindFork, 2, 0)
 	d.Append(event('c', 2))
 	d.Keyed(KeyEntry{Key: hash16("k"), First: 2, Count: 1, Digest: hash16("lines")})
 	lines, n := d.Lines()
@@ -234,7 +234,7 @@ func TestTimesDoNotGoBackABit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.Begin(KindResume, base.Next, 0, at)
+		d.Begin(KindResume, base.Next, 0)
 		p, err := d.Finish()
 		if err != nil {
 			t.Fatal(err)

@@ -50,7 +50,7 @@ func (x *explorer) otherStep(p int, s *proc) stepOut {
 		if o != nil {
 			names = append(names, o)
 			if len(o.upload.Inputs) > 0 {
-				d.Merge(o.upload, x.now)
+				d.Merge(o.upload)
 			} else {
 				d.Seal(o.upload)
 			}

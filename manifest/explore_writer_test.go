@@ -200,7 +200,7 @@ func (x *explorer) finish(d *Draft, p int, s *proc, ups [2]*object, adds string)
 			d.Seal(u)
 			tail, first = tail[min(len(tail), int(u.end()-first)):], u.end()
 		case len(o.upload.Inputs) > 0:
-			d.Merge(o.upload, x.now)
+			d.Merge(o.upload)
 		case o.upload.end() < first || o.upload.end() > first+int64(len(tail)):
 			return out, ErrStaleUpload
 		default:

@@ -17,7 +17,8 @@ type Rebuilt struct {
 	Segments []SegmentRef  // from seq 0 on
 	Tail     []byte        // frames of the events behind them
 	Content  segment.State // after the last one
-	// Above is the highest epoch of any listed segment of the log.
+	// Above is the highest epoch that the log may have had: that of any listed segment,
+	// at least.
 	Above uint32
 	// Over says that a manifest is there which cannot be read: the commit is then
 	// to be conditioned on its version, else on absence.
@@ -26,10 +27,11 @@ type Rebuilt struct {
 
 // Rebuild proposes a manifest for a log that has lost its own. It begins a
 // generation of kind KindRebuild, which is released: of those before it nothing is
-// known. Its number is that of the epoch, which is above those of all generations that
-// have left anything; Judge gives no answer to writers of others. Keys, retired segments and the lease are lost, and so is the rule of
-// names for once: these segments were uploaded by others. So nobody may be about
-// to remove them, which nobody is for a log whose manifest cannot be read.
+// known. Its number is that of the epoch, which is above those of all generations
+// that have left anything; Judge gives no answer to writers of others. Keys, retired
+// segments and the lease are lost, and so is the rule of names for once: these
+// segments were uploaded by others. So nobody may be about to remove them, which
+// nobody is for a log whose manifest cannot be read.
 func Rebuild(r Rebuilt, w Writer, at int64) (*Proposal, error) {
 	if err := w.Check(); err != nil {
 		return nil, err

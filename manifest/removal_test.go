@@ -128,6 +128,7 @@ func TestOlderManifestsLetNothingGoThatIsNamedLater(t *testing.T) {
 		versions = append(versions, finished(t, d))
 	}
 	owner := func(base *Record) (*Draft, error) { return Continue(base, w, removalNow) }
+	before := func(base *Record) (*Draft, error) { return Continue(base, w, removalOld) }
 	taker := func(base *Record) (*Draft, error) {
 		w.ID += "'"
 		return TakeOver(base, w, KindAdopt, removalNow)
@@ -148,11 +149,11 @@ func TestOlderManifestsLetNothingGoThatIsNamedLater(t *testing.T) {
 		step(gc, func(d *Draft) { d.Barrier(0) })
 		step(owner, seal)
 		step(taker, seal)
-		step(owner, func(d *Draft) {
+		step(before, func(d *Draft) {
 			n++
 			in := d.Base().Segments[:2]
 			d.Merge(Upload{Ref: SegmentRef{Name: segName(0, d.Epoch(), n), Count: in[0].Count + in[1].Count, Bytes: 1, Raw: 1},
-				Inputs: []Name{in[0].Name, in[1].Name}, TailFirst: -1}, removalOld)
+				Inputs: []Name{in[0].Name, in[1].Name}, TailFirst: -1})
 		})
 	}
 	pairs := 0

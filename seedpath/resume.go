@@ -45,7 +45,7 @@ func Resume(w manifest.Writer, opt ResumeOptions) Opening {
 				return nil, err
 			}
 		}
-		d.Begin(manifest.KindResume, base.Next, closers, at)
+		d.Begin(manifest.KindResume, base.Next, closers)
 		return d, nil
 	}
 }

@@ -47,7 +47,7 @@ var otherMutants = []mutant{
 	},
 	{
 		rule: "what a merge replaces is retired", file: draftFile, seeds: 200, as: "RETIRED",
-		edits: []edit{{"\t\td.next.Retired = appendCapped(d.next.Retired, MaxRetired, Retired{Name: in, At: at})\n", ""}},
+		edits: []edit{{"\t\td.next.Retired = appendCapped(d.next.Retired, MaxRetired, Retired{Name: in, At: d.next.Commit.At})\n", ""}},
 	},
 	{
 		rule: "a segment is there before the manifest names it", file: "backend/background.go", seeds: 100, as: "DANGLING INTERNAL",
