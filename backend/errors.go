@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/manifest"
@@ -172,6 +173,16 @@ func Code(err error) string {
 		}
 	}
 	return "failure"
+}
+
+// Codes are all names that Code gives, those of errors with a name.
+func Codes() (names []string) {
+	for _, c := range codes {
+		if !slices.Contains(names, c.code) {
+			names = append(names, c.code)
+		}
+	}
+	return names
 }
 
 func argError(op, id, format string, args ...any) error {

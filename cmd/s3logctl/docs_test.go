@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -400,10 +401,7 @@ func TestRunbook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]int{"failure": exitFailure}
-	for _, e := range exits {
-		want[e.code] = e.exit
-	}
+	want := maps.Clone(exits)
 	rows := regexp.MustCompile("(?m)^\\| (\\d) \\| `([a-z-]+)` \\| .{20,} \\|$").FindAllStringSubmatch(string(text), -1)
 	for _, row := range rows {
 		exit, ok := want[row[2]]

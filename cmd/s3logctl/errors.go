@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -27,56 +26,62 @@ const (
 // errUsage is a mistake in the command line.
 var errUsage = errors.New("usage")
 
-// exits is the one table from errors to exit codes and the names that JSON
-// shows; docs/cli.md lists it. An error that matches several is the first one.
-var exits = []struct {
+// exits has the exit code for every name of an error; docs/cli.md lists them.
+var exits = map[string]int{
+	"usage":         exitUsage,
+	"invalid-event": exitUsage,
+	"too-large":     exitUsage,
+
+	"fenced":       exitConflict,
+	"held":         exitConflict,
+	"exists":       exitConflict,
+	"diverged":     exitConflict,
+	"seq-mismatch": exitConflict,
+	"key-conflict": exitConflict,
+	"open-turn":    exitConflict,
+
+	"deleted":   exitNotFound,
+	"not-found": exitNotFound,
+
+	"missing":     exitDamaged,
+	"rolled-back": exitDamaged,
+	"torn":        exitDamaged,
+	"corrupt":     exitDamaged,
+
+	"denied":              exitDenied,
+	"unsupported-version": exitUnsupported,
+	"unsupported-store":   exitUnsupported,
+	"outcome-unknown":     exitUnknown,
+
+	"interrupted": exitFailure,
+	"unavailable": exitFailure,
+	"closed":      exitFailure,
+	"failure":     exitFailure, // an error without a name
+}
+
+// ownErrors are those that the library knows nothing of.
+var ownErrors = []struct {
 	err  error
-	exit int
 	code string
 }{
-	{backend.ErrOutcomeUnknown, exitUnknown, "outcome-unknown"},
-	{errUsage, exitUsage, "usage"},
-
-	{backend.ErrFenced, exitConflict, "fenced"},
-	{backend.ErrHeld, exitConflict, "held"},
-	{backend.ErrExists, exitConflict, "exists"},
-	{backend.ErrDiverged, exitConflict, "diverged"},
-	{backend.ErrSeqMismatch, exitConflict, "seq-mismatch"},
-	{backend.ErrKeyConflict, exitConflict, "key-conflict"},
-	{backend.ErrOpenTurn, exitConflict, "open-turn"},
-	{errFileExists, exitConflict, "exists"},
-
-	{backend.ErrDeleted, exitNotFound, "deleted"},
-	{backend.ErrNotFound, exitNotFound, "not-found"},
-
-	{backend.ErrUnsupportedVersion, exitUnsupported, "unsupported-version"},
-	{backend.ErrMissing, exitDamaged, "missing"},
-	{backend.ErrRolledBack, exitDamaged, "rolled-back"},
-	{sessionfile.ErrTorn, exitDamaged, "torn"},
-	{backend.ErrCorrupt, exitDamaged, "corrupt"},
-	{objstore.ErrTooLarge, exitDamaged, "corrupt"}, // an object that no writer made
-
-	{backend.ErrInvalidEvent, exitUsage, "invalid-event"},
-	{backend.ErrTooLarge, exitUsage, "too-large"},
-
-	{backend.ErrDenied, exitDenied, "denied"},
-	{backend.ErrUnsupportedStore, exitUnsupported, "unsupported-store"},
-	{objstore.ErrNotExist, exitNotFound, "not-found"},
-
-	{context.Canceled, exitFailure, "interrupted"},
-	{objstore.ErrUndecided, exitFailure, "unavailable"},
-	{objstore.ErrUnsent, exitFailure, "unavailable"},
-	{context.DeadlineExceeded, exitFailure, "unavailable"},
+	{errUsage, "usage"},
+	{errFileExists, "exists"},
+	{sessionfile.ErrTorn, "torn"},
 }
 
 // classify finds exit code and name of an error.
 func classify(err error) (exit int, code string) {
-	for _, e := range exits {
-		if errors.Is(err, e.err) {
-			return e.exit, e.code
+	code = backend.Code(err)
+	for _, own := range ownErrors {
+		if errors.Is(err, own.err) && code != "outcome-unknown" { // which is the worst to be told
+			code = own.code
+			break
 		}
 	}
-	return exitFailure, "failure"
+	if exit, ok := exits[code]; ok {
+		return exit, code
+	}
+	return exitFailure, code
 }
 
 // usageError is an errUsage that does not say so.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -90,9 +91,9 @@ func TestExitCodesAreDocumented(t *testing.T) {
 			documented[code[1]] = row[1]
 		}
 	}
-	want := map[string]string{"failure": "1"}
-	for _, e := range exits {
-		want[e.code] = fmt.Sprint(e.exit)
+	want := map[string]string{}
+	for code, exit := range exits {
+		want[code] = fmt.Sprint(exit)
 	}
 	if diff := cmp.Diff(want, documented); diff != "" {
 		t.Errorf("-table of the program +docs/cli.md:\n%s", diff)
@@ -153,19 +154,23 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// The library names errors as the command does.
+// Every name that an error has in the library has its exit code here, and none has
+// one for nothing.
 func TestCodesOfTheLibrary(t *testing.T) {
-	own := []error{errUsage, errFileExists, sessionfile.ErrTorn} // what the library knows nothing of
-	for _, e := range exits {
-		if want := e.code; !slices.Contains(own, e.err) && backend.Code(e.err) != want {
-			t.Errorf("%v: the library says %s, the command %s", e.err, backend.Code(e.err), want)
+	names := append(backend.Codes(), "failure")
+	for _, own := range ownErrors {
+		if !slices.Contains(names, own.code) {
+			names = append(names, own.code)
+		}
+		if exit, code := classify(fmt.Errorf("%w: %w", backend.ErrCorrupt, own.err)); code != own.code || exit != exits[own.code] {
+			t.Errorf("%v: %d %s", own.err, exit, code)
+		}
+		if _, code := classify(fmt.Errorf("%w: %w", own.err, backend.ErrOutcomeUnknown)); code != "outcome-unknown" {
+			t.Errorf("%v with an unknown outcome: %s", own.err, code)
 		}
 	}
-	for i, e := range exits[1:] {
-		both := errors.Join(exits[i].err, e.err)
-		if _, code := classify(both); !slices.Contains(own, e.err) && !slices.Contains(own, exits[i].err) && backend.Code(both) != code {
-			t.Errorf("%v: the library says %s, the command %s", both, backend.Code(both), code)
-		}
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(exits)), slices.Sorted(slices.Values(names))); diff != "" {
+		t.Error("-exit codes +names:", diff)
 	}
 	if backend.Code(nil) != "" || backend.Code(errors.New("anything")) != "failure" {
 		t.Error("an error without a name")
