@@ -26,6 +26,13 @@ type CopyOptions struct {
 	// missing or damaged are put back, if the source has the very bytes that the
 	// manifest at the destination says, and then it is verified again.
 	Verify bool
+	// OnlyThere, unless nil, is told by CopyAll of each log at the destination that the
+	// source does not have, not even as a tombstone: logs that were copied from there
+	// once and have been lost there, or that somebody else has put here. Deleted logs
+	// are not among them; a log that cannot be looked at is an Entry with Err. It is
+	// told when all is copied, in the order of the keys, and of a failure to list
+	// last. That costs one LIST per thousand logs there, and a look at each.
+	OnlyThere func(Entry, error)
 	// Progress, unless nil, is told how far it got, one call at a time, but on
 	// goroutines of the copy's own: it must not take long.
 	Progress func(CopyProgress)

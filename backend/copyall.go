@@ -1,9 +1,11 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
+	"strings"
 
 	"golang.org/x/sync/semaphore"
 
@@ -18,12 +20,18 @@ import (
 // It yields one report per log, in the order of the keys; what goes wrong with a
 // log is in CopyReport.Err, and the rest goes on. A failure to list, or the end of
 // ctx, is yielded last, with a zero CopyReport. A consumer that leaves cancels what
-// is under way.
+// is under way. See also CopyOptions.OnlyThere.
 func (b *Backend) CopyAll(ctx context.Context, src *Reader, opt CopyOptions) iter.Seq2[CopyReport, error] {
 	return func(yield func(CopyReport, error) bool) {
 		room := semaphore.NewWeighted(copyRoom)
 		one := func(ctx context.Context, info objstore.Info) (*CopyReport, error) {
 			return b.copyListed(ctx, src, info, opt, room)
+		}
+		var more *extras
+		if opt.OnlyThere != nil {
+			next, stop := iter.Pull2(b.manifests(ctx))
+			defer stop()
+			more = &extras{next: next}
 		}
 		var batch []objstore.Info
 		flush := func() bool {
@@ -53,37 +61,72 @@ func (b *Backend) CopyAll(ctx context.Context, src *Reader, opt CopyOptions) ite
 				}
 				return
 			}
+			more.pass(info.Key)
 			if batch = append(batch, info); len(batch) == 4*logsAtATime && !flush() {
 				return
 			}
 		}
-		flush()
+		if flush() {
+			more.tell(ctx, b.Reader, opt.OnlyThere)
+		}
 	}
 }
 
-// OnlyHere lists the logs of this store that are not at another one, not even as a
-// tombstone: logs that were copied from there once, and have been lost there, or that
-// somebody else has put here. Deleted logs are not among them. It costs one LIST
-// per thousand logs on either side, and a look at each log that it yields. A failure
-// to list is yielded last; a log that cannot be looked at is an Entry with Err.
-func (r *Reader) OnlyHere(ctx context.Context, other *Reader) iter.Seq2[Entry, error] {
-	return func(yield func(Entry, error) bool) {
-		there := map[string]bool{}
-		for info, err := range other.manifests(ctx) {
-			if err != nil {
-				yield(Entry{}, opError("list", "", err))
+// extras finds in a listing what another one does not have. Both are in the order
+// of their keys; the other one is told of key by key.
+type extras struct {
+	next  func() (objstore.Info, error, bool)
+	ahead *objstore.Info // listed, and not compared yet
+	infos []objstore.Info
+	err   error // the listing failed
+}
+
+// pass compares with the next key of the other listing.
+func (x *extras) pass(key string) {
+	if x == nil {
+		return
+	}
+	for {
+		if x.ahead == nil {
+			info, err, ok := x.next()
+			if !ok || err != nil {
+				x.err = cmp.Or(x.err, err)
 				return
 			}
-			there[info.Key] = true
+			x.ahead = &info
 		}
-		r.listed(ctx, func(yield func(objstore.Info, error) bool) {
-			for info, err := range r.manifests(ctx) {
-				if (err != nil || !there[info.Key]) && !yield(info, err) {
-					return
-				}
-			}
-		}, ListOptions{}, yield)
+		switch c := strings.Compare(x.ahead.Key, key); {
+		case c > 0:
+			return
+		case c < 0:
+			x.infos = append(x.infos, *x.ahead)
+		}
+		x.ahead = nil
 	}
+}
+
+// last is behind all keys of manifests.
+const last = manifest.ManifestPrefix + "\xff"
+
+// tell looks at what was found, when the other listing has ended.
+func (x *extras) tell(ctx context.Context, r *Reader, told func(Entry, error)) {
+	if x == nil {
+		return
+	}
+	x.pass(last)
+	r.listed(ctx, func(yield func(objstore.Info, error) bool) {
+		for _, info := range x.infos {
+			if !yield(info, nil) {
+				return
+			}
+		}
+		if x.err != nil {
+			yield(objstore.Info{}, x.err)
+		}
+	}, ListOptions{}, func(e Entry, err error) bool {
+		told(e, err)
+		return true
+	})
 }
 
 // copyListed copies the log of a manifest that was listed; nil if there is none,

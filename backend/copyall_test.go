@@ -11,6 +11,7 @@ import (
 	"github.com/s3log/s3log/backend/objstore"
 	"github.com/s3log/s3log/backend/objstore/faultstore"
 	"github.com/s3log/s3log/backend/objstore/memstore"
+	"github.com/s3log/s3log/backend/objstore/tracestore"
 	"github.com/s3log/s3log/manifest"
 )
 
@@ -133,7 +134,7 @@ func TestCopyAs(t *testing.T) {
 
 // What only one side has is listed: not what it shares, nor what was deleted on
 // either side.
-func TestOnlyHere(t *testing.T) {
+func TestOnlyThere(t *testing.T) {
 	from, to := memstore.New(t), memstore.New(t)
 	src, dst := backend.New(from, backend.Options{}), backend.New(to, backend.Options{})
 	long := strings.Repeat("long ", 100)
@@ -148,31 +149,53 @@ func TestOnlyHere(t *testing.T) {
 	}
 	to.Replace(manifest.Key("void"), voidBody(t, "void"))
 	to.Replace(manifest.Key("damaged"), []byte("garbage"))
-	only := func(b *backend.Backend, other *backend.Backend) (ids []string) {
-		for e, err := range b.OnlyHere(t.Context(), other.Reader) {
-			if err != nil || (e.Err != nil) != (e.Log == "damaged") {
-				t.Errorf("%+v, %v", e, err)
+	only := func(b *backend.Backend, other *backend.Reader) (ids []string, last error) {
+		opt := backend.CopyOptions{DryRun: true, OnlyThere: func(e backend.Entry, err error) {
+			if last != nil || err == nil && (e.Err != nil) != (e.Log == "damaged") {
+				t.Errorf("%+v after %v", e, last)
 			}
-			ids = append(ids, e.Log)
+			if last = err; err == nil {
+				ids = append(ids, e.Log)
+			}
+		}}
+		for _, err := range b.CopyAll(t.Context(), other, opt) {
+			if err != nil {
+				t.Error(err)
+			}
 		}
-		return ids
+		return ids, last
 	}
-	if got := only(dst, src); !slices.Equal(got, []string{"damaged"}) {
-		t.Errorf("%q", got)
+	if got, err := only(dst, src.Reader); err != nil || !slices.Equal(got, []string{"damaged"}) {
+		t.Errorf("%q, %v", got, err)
 	}
 	for _, id := range []string{"a", long, "gone there"} {
 		from.Drop(manifest.Key(id))
 	}
-	if got := only(dst, src); !slices.Equal(got, []string{"a", "damaged", long}) {
-		t.Errorf("%q", got)
+	if got, err := only(dst, src.Reader); err != nil || !slices.Equal(got, []string{"a", "damaged", long}) {
+		t.Errorf("%q, %v", got, err)
 	}
-	if got := only(src, dst); got != nil {
-		t.Errorf("%q", got)
+	if got, err := only(src, dst.Reader); err != nil || got != nil {
+		t.Errorf("%q, %v", got, err)
 	}
-	faulty := faultstore.New(from, faultstore.Rule{Match: faultstore.Op("List"), Fault: faultstore.Denied()})
-	for _, err := range dst.OnlyHere(t.Context(), backend.NewReader(faulty, backend.Options{})) {
-		if !errors.Is(err, backend.ErrDenied) {
-			t.Error(err)
+	// That takes one LIST there beside the one here; a failure of it is told when all
+	// is copied.
+	for name, tc := range map[string]struct {
+		rules []faultstore.Rule
+		only  []string
+		err   error
+	}{
+		"listed": {nil, []string{"a", "damaged", long}, nil},
+		"denied": {[]faultstore.Rule{{Match: faultstore.Op("List"), Fault: faultstore.Denied()}}, nil, backend.ErrDenied},
+		"broken": {[]faultstore.Rule{{Match: faultstore.Op("List"), Fault: faultstore.FailList(1, objstore.ErrUndecided)}}, []string{"a"}, objstore.ErrUndecided},
+	} {
+		here, there := tracestore.New(from, tracestore.Options{}), tracestore.New(to, tracestore.Options{})
+		b := backend.New(faultstore.New(there, tc.rules...), backend.Options{})
+		got, err := only(b, backend.NewReader(here, backend.Options{}))
+		if !slices.Equal(got, tc.only) || !errors.Is(err, tc.err) {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if here, there := here.Counts(), there.Counts(); here.List != 1 || there.List > 1 {
+			t.Errorf("%s: %+v here, %+v there", name, here, there)
 		}
 	}
 }

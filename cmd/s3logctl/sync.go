@@ -81,6 +81,8 @@ func runSync(ctx context.Context, g *globals, ids []string, f copyFlags) error {
 	p := g.newProgress("copying", func(int64) string { return s.text() }, 0)
 	defer p.done()
 	opt := f.options(func(c backend.CopyProgress) { p.add(s.saw(c)) })
+	only := onlyThere{ids: []string{}}
+	opt.OnlyThere = only.add
 	reports := dst.CopyAll(ctx, src, opt)
 	if len(ids) > 0 {
 		reports = copyEach(ctx, dst, src, ids, opt)
@@ -105,9 +107,8 @@ func runSync(ctx context.Context, g *globals, ids []string, f copyFlags) error {
 	p.done()
 	sum := synced{Logs: s.logs, Copied: s.copied, Failed: s.failed, Repaired: s.repaired, Bytes: s.sent, DryRun: f.dryRun}
 	if len(ids) == 0 && ctx.Err() == nil {
-		if sum.NotAtSource, err = onlyThere(ctx, dst, src); err != nil {
-			g.complain(err)
-		}
+		sum.NotAtSource = only.ids
+		g.complain(only.err)
 	}
 	g.print(struct {
 		Summary synced `json:"summary"`
@@ -115,20 +116,22 @@ func runSync(ctx context.Context, g *globals, ids []string, f copyFlags) error {
 	return ctx.Err()
 }
 
-// onlyThere are the logs at the destination that the source does not have; nil if
-// these credentials may not list them.
-func onlyThere(ctx context.Context, dst *backend.Backend, src *backend.Reader) ([]string, error) {
-	ids := []string{}
-	for e, err := range dst.OnlyHere(ctx, src) {
-		switch {
-		case errors.Is(err, backend.ErrDenied):
-			return nil, nil
-		case err != nil:
-			return nil, fmt.Errorf("logs that are only at the destination: %w", err)
-		}
-		ids = append(ids, e.Log)
+// onlyThere collects the logs at the destination that the source does not have; ids
+// is nil if these credentials may not list them.
+type onlyThere struct {
+	ids []string
+	err error
+}
+
+func (o *onlyThere) add(e backend.Entry, err error) {
+	switch {
+	case errors.Is(err, backend.ErrDenied):
+		o.ids = nil
+	case err != nil:
+		o.ids, o.err = nil, fmt.Errorf("logs that are only at the destination: %w", err)
+	default:
+		o.ids = append(o.ids, e.Log)
 	}
-	return ids, nil
 }
 
 // copyEach copies some logs, one after the other.
