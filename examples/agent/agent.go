@@ -27,13 +27,18 @@ func (a *Agent) Run(ctx context.Context, session string, takeOver bool, prompts 
 	if err != nil {
 		return err
 	}
+	info, err := a.Logs.Info(ctx, session)
+	if err != nil {
+		return errors.Join(err, l.Close(context.WithoutCancel(ctx), backend.CloseOptions{Release: true}))
+	}
+	turns, _ := info.Content.Types.Get("turn/start") // of the lifecycles before
 	ctx, cancel := context.WithCancelCause(ctx)
 	renewed := make(chan struct{})
 	go func() {
 		defer close(renewed)
 		a.renew(ctx, l, cancel)
 	}()
-	err = a.serve(ctx, l, prompts, say)
+	err = a.serve(ctx, l, turns.Count, prompts, say)
 	cancel(nil)
 	<-renewed
 	// Closing gives the lease back, so that nobody has to wait for its end; also
@@ -78,8 +83,8 @@ func (a *Agent) renew(ctx context.Context, l *backend.Log, cancel context.Cancel
 	}
 }
 
-func (a *Agent) serve(ctx context.Context, l *backend.Log, prompts <-chan string, say func(string)) error {
-	for n := 1; ; n++ {
+func (a *Agent) serve(ctx context.Context, l *backend.Log, turns int64, prompts <-chan string, say func(string)) error {
+	for n := turns + 1; ; n++ {
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -101,7 +106,7 @@ func (a *Agent) serve(ctx context.Context, l *backend.Log, prompts <-chan string
 
 // turn stores the question before it is answered, so that a crash shows what was
 // under way: the next lifecycle closes such a turn as interrupted.
-func (a *Agent) turn(ctx context.Context, l *backend.Log, n int, prompt string) (string, error) {
+func (a *Agent) turn(ctx context.Context, l *backend.Log, n int64, prompt string) (string, error) {
 	_, err := l.Append(ctx, [][]byte{
 		event("turn/start", map[string]any{"turn": n}),
 		event("user/message", map[string]any{"role": "user", "source": map[string]any{"kind": "user"}, "content": text(prompt)}),

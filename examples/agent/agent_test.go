@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -184,6 +185,18 @@ func TestRun(t *testing.T) {
 	if code := run(t.Context(), dir, "s", backend.Options{Lease: lease}, false, strings.NewReader("hello\n"), &out, &errs); code != 0 || out.String() != "You said \"hello\".\n" || errs.Len() > 0 {
 		t.Errorf("%d: %s%s", code, &out, &errs)
 	}
+	// A line that is too long is told of, one that is merely long is a prompt, and turns
+	// are counted on from those of the run before.
+	long := strings.Repeat("x", 100_000)
+	out.Reset()
+	if code := run(t.Context(), dir, "s", backend.Options{Lease: lease}, false, strings.NewReader(long+"\n"+strings.Repeat(long, 11)), &out, &errs); code != 1 || out.String() != fmt.Sprintf("You said %q.\n", long) ||
+		!strings.Contains(errs.String(), "reading the next prompt") {
+		t.Errorf("%d, %d bytes, %q", code, out.Len(), errs.String())
+	}
+	errs.Reset()
+	if last := lastTurn(t, dir); last != 2 {
+		t.Errorf("the second turn is number %d", last)
+	}
 	// One that holds it, and runs.
 	in, stop := newPipe(t)
 	ended := make(chan int)
@@ -213,6 +226,28 @@ func newPipe(t *testing.T) (*io.PipeReader, *io.PipeWriter) {
 }
 
 // holder is the state of the session's lease.
+// lastTurn is the number of the newest turn.
+func lastTurn(t *testing.T, dir string) (n int) {
+	store, err := filestore.Open(dir, filestore.Options{ReadOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	for e, err := range backend.NewReader(store, backend.Options{}).Events(t.Context(), "s", backend.ReadOptions{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ev struct {
+			Type string
+			Data struct{ Turn int }
+		}
+		if err := json.Unmarshal(e.Line, &ev); err == nil && ev.Type == "turn/start" {
+			n = ev.Data.Turn
+		}
+	}
+	return n
+}
+
 func holder(t *testing.T, dir string) string {
 	t.Helper()
 	store, err := filestore.Open(dir, filestore.Options{ReadOnly: true})

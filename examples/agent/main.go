@@ -31,6 +31,8 @@ import (
 // exitConflict is what s3logctl exits with, too, where somebody else has the log.
 const exitConflict = 4
 
+const longestPrompt = 1 << 20 // bytes of a line
+
 func main() {
 	store := flag.String("store", os.Getenv("S3LOG_STORE"), "a directory, or s3://bucket/prefix?region=…")
 	session := flag.String("session", "agent", "id of the session")
@@ -69,20 +71,30 @@ func run(ctx context.Context, name, session string, opt backend.Options, takeOve
 		},
 	}
 	prompts := make(chan string)
+	var unread error // why there are no more prompts; known when they are closed
 	go func() {
 		defer close(prompts)
-		for lines := bufio.NewScanner(in); lines.Scan(); {
+		lines := bufio.NewScanner(in)
+		lines.Buffer(nil, longestPrompt)
+		for lines.Scan() {
 			select {
 			case prompts <- lines.Text():
 			case <-ctx.Done():
 				return
 			}
 		}
+		unread = lines.Err()
 	}()
 	err = a.Run(ctx, session, takeOver, prompts, func(answer string) { fmt.Fprintln(out, answer) })
 	held, isHeld := errors.AsType[*backend.HeldError](err)
 	switch {
-	case err == nil, errors.Is(err, context.Canceled):
+	case err == nil: // there are no more prompts
+		if unread != nil {
+			fmt.Fprintln(errs, "agent: reading the next prompt:", unread)
+			return 1
+		}
+		return 0
+	case errors.Is(err, context.Canceled):
 		return 0
 	case isHeld:
 		fmt.Fprintf(errs, "agent: %q holds the session until %s; wait, or say -take-over\n", held.Owner.Label, time.UnixMilli(held.Until).UTC().Format(time.RFC3339))
