@@ -35,6 +35,7 @@ type Log struct {
 	// is not there.
 	mayAdopt bool
 
+	turn chan struct{}       // held from asking for room to being in the queue, so that nobody overtakes
 	room *semaphore.Weighted // bytes of events that may wait
 
 	mu      sync.Mutex
@@ -66,6 +67,7 @@ type Log struct {
 func (b *Backend) newLog(id string, w manifest.Writer, open seedpath.Opening, head manifest.Head) *Log {
 	l := &Log{
 		b: b, id: id, w: w, open: open, head: head,
+		turn:    make(chan struct{}, 1),
 		room:    semaphore.NewWeighted(int64(b.opt.MaxQueue)),
 		codec:   segment.NewCodec(),
 		hurry:   make(chan struct{}, 1),
@@ -173,12 +175,14 @@ func (l *Log) submit(ctx context.Context, name string, op *appendOp) (Receipt, e
 		return Receipt{}, l.fail(name, err)
 	}
 	weight := min(op.size, int64(l.b.opt.MaxQueue))
-	if err := l.room.Acquire(ctx, weight); err != nil {
+	if err := l.admit(ctx, weight); err != nil {
 		return Receipt{}, l.fail(name, fmt.Errorf("waiting for room in the queue: %w", err))
 	}
 	defer l.room.Release(weight)
 	op.from(ctx, l.b.tel)
-	if err := l.enqueue(op); err != nil {
+	err := l.enqueue(op)
+	<-l.turn
+	if err != nil {
 		return Receipt{}, l.fail(name, err)
 	}
 	select {
@@ -189,6 +193,23 @@ func (l *Log) submit(ctx context.Context, name string, op *appendOp) (Receipt, e
 		}
 	}
 	return op.receipt, l.fail(name, op.err)
+}
+
+// admit waits for room for so many bytes, and returns with the turn to enter the
+// queue, which the caller gives back: room alone may come to several at once,
+// and the scheduler would choose who enters first. Who waits for the turn gets
+// it in the order of arrival, as senders on a channel do.
+func (l *Log) admit(ctx context.Context, weight int64) error {
+	select {
+	case l.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := l.room.Acquire(ctx, weight); err != nil {
+		<-l.turn
+		return err
+	}
+	return nil
 }
 
 func (l *Log) fail(op string, err error) error {
