@@ -145,7 +145,7 @@ func (d *decoder) record() *Record {
 		name = d.nextName()
 	}
 	if name == "header" {
-		r.Header = d.rawOrNull()
+		r.Header = d.objectOrNull()
 		name = d.nextName()
 	}
 	d.expect(name, "state")

@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -14,21 +14,21 @@ import (
 	"github.com/s3log/s3log/segment"
 )
 
-// decoder reads a record in its one order. The first failure sticks, and
-// everything after it is a zero value. It is lenient about spelling (white
-// space, escapes), which Decode finds by encoding again.
+// decoder reads a record in its one order and, but for what is inside of values
+// that it does not know, in its one spelling, which needs no tokenizer. The first
+// failure sticks, and everything after it is a zero value. What it lets pass
+// nevertheless (escapes that are not needed, -0), Decode finds by encoding again.
 type decoder struct {
-	dec  *jsontext.Decoder
-	err  error
-	name string // of the member being read, for messages
+	b     []byte
+	at    int  // what is read next
+	first bool // no comma stands before the next value
+	free  jsontext.Decoder
+	err   error
+	name  string // of the member being read, for messages
 }
 
 // newDecoder reads b, to which whatever it returns may refer.
-func newDecoder(b []byte) *decoder {
-	// Headers and unknown members may hold what is no clean JSON: lone surrogate
-	// escapes, duplicate names. All others are checked where they are read.
-	return &decoder{dec: jsontext.NewDecoder(bytes.NewBuffer(b), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))}
-}
+func newDecoder(b []byte) *decoder { return &decoder{b: b, first: true} }
 
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
@@ -36,31 +36,64 @@ func (d *decoder) fail(format string, args ...any) {
 	}
 }
 
-// value returns the next value, which must be of the kind, as it is spelled; it
-// is valid until the next call.
-func (d *decoder) value(kind jsontext.Kind) []byte {
-	if d.err == nil {
-		if k := d.dec.PeekKind(); k != kind && k != jsontext.KindInvalid {
-			d.fail("%v where %v is expected, at byte %d", k, kind, d.dec.InputOffset())
+// next is the byte that comes next, 0 at the end.
+func (d *decoder) next() byte {
+	if d.err != nil || d.at >= len(d.b) {
+		return 0
+	}
+	return d.b[d.at]
+}
+
+// skip passes over c, which must come next.
+func (d *decoder) skip(c byte) {
+	if got := d.next(); got != c {
+		d.fail("not canonical: %q where %q is expected, at byte %d", got, c, d.at)
+	}
+	d.at++
+}
+
+// comma passes over what separates the next value from the one before it.
+func (d *decoder) comma() {
+	if !d.first {
+		d.skip(',')
+	}
+	d.first = false
+}
+
+func (d *decoder) begin(bracket byte) {
+	d.comma()
+	d.skip(bracket)
+	d.first = true
+}
+
+func (d *decoder) end(bracket byte) {
+	d.skip(bracket)
+	d.first = false
+}
+
+// quoted returns what stands between two quotation marks, as it is spelled.
+func (d *decoder) quoted() []byte {
+	d.comma()
+	d.skip('"')
+	for i := d.at; d.err == nil; i++ {
+		n := bytes.IndexByte(d.b[min(i, len(d.b)):], '"')
+		if n < 0 {
+			d.fail("text without an end, from byte %d on", d.at)
+			break
+		}
+		i += n
+		escapes := 0
+		for i-escapes > d.at && d.b[i-escapes-1] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			text := d.b[d.at:i]
+			d.at = i + 1
+			return text
 		}
 	}
-	return d.any()
+	return nil
 }
-
-func (d *decoder) token(kind jsontext.Kind) {
-	if d.err != nil {
-		return
-	}
-	switch tok, err := d.dec.ReadToken(); {
-	case err != nil:
-		d.fail("%w", err)
-	case tok.Kind() != kind:
-		d.fail("%v where %v is expected, at byte %d", tok.Kind(), kind, d.dec.InputOffset())
-	}
-}
-
-func (d *decoder) begin(kind jsontext.Kind) { d.token(kind) }
-func (d *decoder) end(kind jsontext.Kind)   { d.token(kind) }
 
 // nextName reads the name of the next member.
 func (d *decoder) nextName() string {
@@ -68,6 +101,8 @@ func (d *decoder) nextName() string {
 	if d.err == nil {
 		d.name = name
 	}
+	d.skip(':')
+	d.first = true
 	return name
 }
 
@@ -101,14 +136,14 @@ func (d *decoder) epoch() uint32 {
 }
 
 func (d *decoder) str() string {
-	raw := d.value('"')
+	text := d.quoted()
 	if d.err != nil {
 		return ""
 	}
-	if inner := raw[1 : len(raw)-1]; bytes.IndexByte(inner, '\\') < 0 && utf8.Valid(inner) {
-		return string(inner)
+	if !slices.ContainsFunc(text, func(c byte) bool { return c < ' ' || c == '\\' || c >= utf8.RuneSelf }) {
+		return string(text)
 	}
-	s, err := jsontext.AppendUnquote(nil, raw)
+	s, err := jsontext.AppendUnquote(nil, d.b[d.at-len(text)-2:d.at])
 	if err != nil {
 		d.fail("%w", err)
 		return ""
@@ -117,14 +152,29 @@ func (d *decoder) str() string {
 }
 
 func (d *decoder) int() int64 {
-	raw := d.value('0')
-	if d.err != nil {
-		return 0
+	d.comma()
+	start := d.at
+	negative := d.next() == '-'
+	if negative {
+		d.at++
 	}
-	v, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil || !safe(v) {
-		d.fail("%.40s is not a plain integer within ±(2^53-1)", raw)
+	var v int64
+	digits := d.at
+	for c := d.next(); c >= '0' && c <= '9' && d.at-digits < len("9007199254740991"); c = d.next() {
+		v = 10*v + int64(c-'0')
+		d.at++
+	}
+	switch {
+	case d.err != nil:
 		return 0
+	case d.at == digits:
+		d.fail("not canonical: %q where a number is expected, at byte %d", d.next(), start)
+		return 0
+	case !safe(v) || strings.IndexByte("0123456789.eE", d.next()) >= 0:
+		d.fail("%s… is not a plain integer within ±(2^53-1)", d.b[start:d.at])
+		return 0
+	case negative:
+		return -v
 	}
 	return v
 }
@@ -138,59 +188,66 @@ func (d *decoder) intOrNull() *int64 {
 }
 
 func (d *decoder) bool() bool {
-	if d.err == nil && d.dec.PeekKind() == 't' {
-		d.token('t')
+	switch {
+	case d.word("true"):
 		return true
+	case !d.word("false"):
+		d.fail("neither true nor false, at byte %d", d.at)
 	}
-	d.token('f')
 	return false
 }
 
-// null reports whether the next value is null, and consumes it then.
-func (d *decoder) null() bool {
-	if d.err != nil || d.dec.PeekKind() != 'n' {
+// null reports whether the value of the member is null, and consumes it then.
+func (d *decoder) null() bool { return d.word("null") }
+
+func (d *decoder) word(w string) bool {
+	if d.err != nil || !bytes.HasPrefix(d.b[min(d.at, len(d.b)):], []byte(w)) {
 		return false
 	}
-	d.token('n')
+	d.at += len(w)
+	d.first = false
 	return true
 }
 
-func (d *decoder) rawOrNull() []byte {
+func (d *decoder) objectOrNull() []byte {
 	if d.null() {
 		return nil
 	}
-	return bytes.Clone(d.value('{'))
+	if d.next() != '{' {
+		d.fail("%q where an object is expected, at byte %d", d.next(), d.at)
+	}
+	return bytes.Clone(d.any())
 }
 
 func (d *decoder) hash() (h segment.Hash) {
-	raw := d.value('"')
+	text := d.quoted()
 	if d.err != nil {
 		return h
 	}
-	if err := h.UnmarshalText(raw[1 : len(raw)-1]); err != nil {
+	if err := h.UnmarshalText(text); err != nil {
 		d.fail("%w", err)
 	}
 	return h
 }
 
 func (d *decoder) segmentName() Name {
-	s := d.str()
+	text := d.quoted()
 	if d.err != nil {
 		return Name{}
 	}
-	n, err := ParseName(s)
-	if err != nil {
+	n, ok := parseName(text)
+	if !ok {
+		_, err := ParseName(string(text))
 		d.fail("%w", err)
 	}
 	return n
 }
 
 func (d *decoder) base64() []byte {
-	raw := d.value('"')
-	if d.err != nil || len(raw) == 2 {
+	text := d.quoted()
+	if d.err != nil || len(text) == 0 {
 		return nil
 	}
-	text := raw[1 : len(raw)-1]
 	if len(text) > MaxTail {
 		d.fail("%d bytes in base64, at most %d are allowed", len(text), MaxTail)
 		return nil
@@ -208,16 +265,15 @@ func (d *decoder) unknown(last string) []byte {
 	var raw []byte
 	seen := make(map[string]bool)
 	for d.err == nil {
-		name := bytes.Clone(d.value('"'))
+		start := d.at + 1 // behind the comma
+		if d.first {
+			start--
+		}
+		d.nextName()
 		if d.err != nil {
 			break
 		}
-		text, err := jsontext.AppendUnquote(nil, name)
-		if err != nil {
-			d.fail("followed by a member whose name is no text: %w", err)
-			break
-		}
-		d.name = string(text)
+		name := d.b[start : d.at-1]
 		switch {
 		case d.name == last:
 			return raw
@@ -242,18 +298,24 @@ func (d *decoder) any() []byte {
 	if d.err != nil {
 		return nil
 	}
-	v, err := d.dec.ReadValue()
+	d.comma()
+	if c := d.next(); c <= ' ' {
+		d.fail("not canonical: white space, or the end, where a value is expected, at byte %d", d.at)
+		return nil
+	}
+	// Headers and unknown members may hold what is no clean JSON: lone surrogate
+	// escapes, duplicate names. All others are checked where they are read.
+	d.free.Reset(bytes.NewBuffer(d.b[d.at:]), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	v, err := d.free.ReadValue()
 	if err != nil {
 		d.fail("%w", err)
 	}
+	d.at += len(v)
 	return v
 }
 
 func (d *decoder) finish() {
-	if d.err != nil {
-		return
-	}
-	if _, err := d.dec.ReadToken(); err != io.EOF {
+	if d.err == nil && string(d.b[d.at:]) != "\n" {
 		d.fail("something follows")
 	}
 }
@@ -262,7 +324,7 @@ func (d *decoder) finish() {
 func list[T any](d *decoder, elem func() T) []T {
 	var l []T
 	d.begin('[')
-	for d.err == nil && d.dec.PeekKind() != ']' && d.dec.PeekKind() != jsontext.KindInvalid {
+	for c := d.next(); c != ']' && c != 0; c = d.next() {
 		l = append(l, elem())
 	}
 	d.end(']')

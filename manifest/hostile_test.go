@@ -96,7 +96,7 @@ func TestHostile(t *testing.T) {
 		{"segment elsewhere, same length", name, "../../../../../../../../../../../../../x.jsonl.zst/", "not the name of a segment"},
 		{"segment name in upper case", "-00000001-0000000000000001.", "-0000000A-0000000000000001.", "not the name of a segment"},
 		{"retired elsewhere", `[["0000000000001001-00000002`, `[["../0000000000001001-0002`, "not the name of a segment"},
-		{"segment name escaped", `["0000000000000000-`, `["\u0030000000000000000-`, "canonical"},
+		{"segment name escaped", `["0000000000000000-`, `["\u0030000000000000000-`, "not the name of a segment"},
 
 		{"huge number", `"revision":12`, `"revision":9007199254740993`, "revision"},
 		{"number beyond int64", `"revision":12`, `"revision":99999999999999999999`, "revision"},

@@ -3,6 +3,7 @@ package manifest
 import (
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -133,12 +134,36 @@ func plainByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '_' || c == '-'
 }
 
+// hexDigits has the value of each lower-case hex digit, and 16 for all else.
+var hexDigits = func() (t [256]byte) {
+	for c := range t {
+		t[c] = 16
+	}
+	for v, c := range []byte("0123456789abcdef") {
+		t[c] = byte(v)
+	}
+	return t
+}()
+
 // lowerHex reports whether s has lower-case hex digits only.
 func lowerHex(s string) bool {
 	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+		if hexDigits[s[i]] > 15 {
 			return false
 		}
+	}
+	return true
+}
+
+// unhex reads lower-case hex digits, two for each byte of dst; ok is false where
+// there is anything else.
+func unhex[T string | []byte](dst []byte, s T) (ok bool) {
+	for i := range dst {
+		hi, lo := hexDigits[s[2*i]], hexDigits[s[2*i+1]]
+		if hi|lo > 15 {
+			return false
+		}
+		dst[i] = hi<<4 | lo
 	}
 	return true
 }
@@ -217,8 +242,8 @@ func ParseName(s string) (Name, error) {
 	return n, nil
 }
 
-func parseName(s string) (n Name, ok bool) {
-	if len(s) != nameLen || s[16] != '-' || s[25] != '-' || s[42:] != segmentSuffix {
+func parseName[T string | []byte](s T) (n Name, ok bool) {
+	if len(s) != nameLen || s[16] != '-' || s[25] != '-' || string(s[42:]) != segmentSuffix {
 		return n, false
 	}
 	for i := range 16 {
@@ -227,11 +252,10 @@ func parseName(s string) (n Name, ok bool) {
 		}
 		n.First = n.First*10 + int64(s[i]-'0')
 	}
-	if n.First > segment.MaxSeq || !lowerHex(s[17:25]) || !lowerHex(s[26:42]) {
+	var epoch [4]byte
+	if n.First > segment.MaxSeq || !unhex(epoch[:], s[17:25]) || !unhex(n.Nonce[:], s[26:42]) {
 		return n, false
 	}
-	epoch, err := strconv.ParseUint(s[17:25], 16, 32)
-	n.Epoch = uint32(epoch)
-	_, err2 := hex.Decode(n.Nonce[:], []byte(s[26:42]))
-	return n, err == nil && err2 == nil
+	n.Epoch = binary.BigEndian.Uint32(epoch[:])
+	return n, true
 }
