@@ -36,13 +36,21 @@ var damages = map[string]func(s *memstore.Store, key string){
 // repairable has a log at two stores, and the keys of its segments.
 func repairable(t *testing.T) (from, to *memstore.Store, keys []string) {
 	t.Helper()
-	from, to = memstore.New(t), memstore.New(t)
+	from = memstore.New(t)
 	segmented(t, from, "log", 4, 5000)
+	to, keys = copyOf(t, from)
+	return from, to, keys
+}
+
+// copyOf has the log of another store, and the keys of its segments.
+func copyOf(t *testing.T, from *memstore.Store) (to *memstore.Store, keys []string) {
+	t.Helper()
+	to = memstore.New(t)
 	transferred(t, from, to, "log", backend.CopyOptions{})
 	for _, s := range record(t, from, "log").Segments {
 		keys = append(keys, manifest.SegmentKey("log", s.Name))
 	}
-	return from, to, keys
+	return to, keys
 }
 
 var verifying = backend.CopyOptions{Verify: true}
@@ -173,6 +181,7 @@ func TestCopyRepairsOnlyWithTheSameBytes(t *testing.T) {
 // Whichever call of a repair fails, and however, the object holds what it held or what
 // it should, and repeating it ends well; late requests change nothing after that.
 func TestCopyRepairFaultMatrix(t *testing.T) {
+	from, _, _ := repairable(t)
 	for name, damage := range damages {
 		if (testing.Short() || raceDetector) && (name == "cut" || name == "flipped" || name == "other") {
 			continue // another way of the same: "longer" stays, and "missing"
@@ -182,7 +191,7 @@ func TestCopyRepairFaultMatrix(t *testing.T) {
 				for n, more := 1, true; more; n++ {
 					synctest.Test(t, func(t *testing.T) {
 						what := fmt.Sprintf("%s at call %d", f.name, n)
-						from, to, keys := repairable(t)
+						to, keys := copyOf(t, from)
 						damage(to, keys[2])
 						before := to.Snapshot("")[keys[2]]
 						faulty := faultstore.New(to)
