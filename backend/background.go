@@ -167,7 +167,12 @@ func (l *Log) startBackground() {
 		t := l.tail
 		l.tail.barrier = t.next()
 		l.sealer.start(l.bgCtx, t.next(), n, func(ctx context.Context) (*prepared, error) {
-			return l.makeSeal(ctx, segment.NewCodec(), t, r.Content, r.Epoch, "", l.birth(r))
+			c, ok := l.codecs.Get().(*segment.Codec)
+			if !ok {
+				c = segment.NewCodec()
+			}
+			defer l.codecs.Put(c)
+			return l.makeSeal(ctx, c, t, r.Content, r.Epoch, "", l.birth(r))
 		})
 	}
 	if plan := planMerge(r.Segments); plan != nil && !(l.b.opt.PauseMerging && len(r.Segments) < mergePressure) && l.merger.idle() && !l.merger.held(len(r.Segments)) {

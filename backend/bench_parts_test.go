@@ -82,7 +82,8 @@ func benchLog(b *testing.B, st objstore.Store) (*Log, *manifest.Fold) {
 	return l, f
 }
 
-// BenchmarkSeal makes a segment of a full tail, checks and uploads it.
+// BenchmarkSeal makes a segment of a full tail, checks and uploads it, with the
+// codec of the seal before.
 func BenchmarkSeal(b *testing.B) {
 	l, f := benchLog(b, memstore.New(b))
 	lines, size := benchEvents(1500)
@@ -90,8 +91,9 @@ func BenchmarkSeal(b *testing.B) {
 	b.SetBytes(size)
 	b.ReportAllocs()
 	used := CPUTime()
+	c := segment.NewCodec()
 	for b.Loop() {
-		if _, err := l.makeSeal(b.Context(), segment.NewCodec(), t, f.State(), 1, "", nil); err != nil {
+		if _, err := l.makeSeal(b.Context(), c, t, f.State(), 1, "", nil); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -57,8 +57,9 @@ type Log struct {
 	tail   tail
 	tailOf string // commit id of the manifest that tail belongs to
 	pace   pacer
-	sealer job // moves the tail into a segment
-	merger job // joins segments
+	sealer job       // moves the tail into a segment
+	codecs sync.Pool // its *segment.Codec, as long as seals follow each other: the collector takes that of an idle handle
+	merger job       // joins segments
 
 	bgCtx  context.Context // ends background work at Close
 	bgStop context.CancelFunc
