@@ -263,8 +263,10 @@ func (l *Log) finish(ops []*appendOp, set func(*appendOp)) {
 		if op.cancelled && op.intent != nil && !errors.Is(op.err, ErrOutcomeUnknown) {
 			late = append(late, op)
 		}
+		l.held -= l.weight(op)
 		close(op.done)
 	}
+	l.admit()
 	l.mu.Unlock()
 	for _, op := range late {
 		l.b.tel.decided(context.Background(), l.id, op.err == nil, op.intent.First)

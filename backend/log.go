@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
@@ -35,11 +34,10 @@ type Log struct {
 	// is not there.
 	mayAdopt bool
 
-	turn chan struct{}       // held from asking for room to being in the queue, so that nobody overtakes
-	room *semaphore.Weighted // bytes of events that may wait
-
 	mu      sync.Mutex
 	queue   []*appendOp
+	held    int64         // bytes of events in the queue and in the commit under way
+	waiting []*appendOp   // behind the queue, which has no room for the first of them
 	running bool          // run is on its way
 	idle    chan struct{} // closed when run has ended; nil while it never ran
 	err     error         // sticky
@@ -68,8 +66,6 @@ type Log struct {
 func (b *Backend) newLog(id string, w manifest.Writer, open seedpath.Opening, head manifest.Head) *Log {
 	l := &Log{
 		b: b, id: id, w: w, open: open, head: head,
-		turn:    make(chan struct{}, 1),
-		room:    semaphore.NewWeighted(int64(b.opt.MaxQueue)),
 		codec:   segment.NewCodec(),
 		hurry:   make(chan struct{}, 1),
 		arrived: make(chan struct{}, 1),
@@ -111,6 +107,7 @@ type appendOp struct {
 	key    string // 16 hex digits, or empty
 	digest string
 	expect *int64
+	closes bool // of Close: behind everything, whatever that is
 	last   bool // release the log
 	seal   bool // seal the tail
 	claim  bool // own the log, with nothing to append
@@ -175,15 +172,8 @@ func (l *Log) submit(ctx context.Context, name string, op *appendOp) (Receipt, e
 	if err := ctx.Err(); err != nil {
 		return Receipt{}, l.fail(name, err)
 	}
-	weight := min(op.size, int64(l.b.opt.MaxQueue))
-	if err := l.admit(ctx, weight); err != nil {
-		return Receipt{}, l.fail(name, fmt.Errorf("waiting for room in the queue: %w", err))
-	}
-	defer l.room.Release(weight)
 	op.from(ctx, l.b.tel)
-	err := l.enqueue(op)
-	<-l.turn
-	if err != nil {
+	if err := l.enqueue(op); err != nil {
 		return Receipt{}, l.fail(name, err)
 	}
 	select {
@@ -194,23 +184,6 @@ func (l *Log) submit(ctx context.Context, name string, op *appendOp) (Receipt, e
 		}
 	}
 	return op.receipt, l.fail(name, op.err)
-}
-
-// admit waits for room for so many bytes, and returns with the turn to enter the
-// queue, which the caller gives back: room alone may come to several at once,
-// and the scheduler would choose who enters first. Who waits for the turn gets
-// it in the order of arrival, as senders on a channel do.
-func (l *Log) admit(ctx context.Context, weight int64) error {
-	select {
-	case l.turn <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if err := l.room.Acquire(ctx, weight); err != nil {
-		<-l.turn
-		return err
-	}
-	return nil
 }
 
 func (l *Log) fail(op string, err error) error {
@@ -229,30 +202,60 @@ func (l *Log) fail(op string, err error) error {
 func (l *Log) enqueue(op *appendOp) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.err != nil {
-		return op.refusal(l.err)
-	}
-	if l.closed || l.last != nil {
+	if l.closed && l.err == nil {
 		return ErrClosed
 	}
-	l.push(op)
+	if err := l.refuses(op); err != nil {
+		return err
+	}
+	l.waiting = append(l.waiting, op)
+	l.admit()
 	return nil
 }
 
-// push is enqueue without asking; l.mu is held.
-func (l *Log) push(op *appendOp) {
-	if op.last {
-		l.last = op
+// refuses says why the queue does not take an operation; l.mu is held.
+func (l *Log) refuses(op *appendOp) error {
+	switch {
+	case l.err != nil:
+		return op.refusal(l.err)
+	case l.last != nil && !op.closes:
+		return ErrClosed
 	}
-	l.queue = append(l.queue, op)
-	if l.awaited > 0 && len(l.queue) >= l.awaited {
-		wake(l.arrived)
-	}
-	if !l.running {
-		l.running, l.idle = true, make(chan struct{})
-		go l.run(l.idle)
+	return nil
+}
+
+// admit moves those that wait into the queue, in the order of arrival and as far
+// as there is room; l.mu is held.
+func (l *Log) admit() {
+	for len(l.waiting) > 0 {
+		op := l.waiting[0]
+		err := l.refuses(op)
+		if err == nil && l.held+l.weight(op) > int64(l.b.opt.MaxQueue) {
+			return
+		}
+		l.waiting = l.waiting[1:]
+		if err != nil {
+			op.err = err
+			close(op.done)
+			continue
+		}
+		if op.last {
+			l.last = op
+		}
+		l.held += l.weight(op)
+		l.queue = append(l.queue, op)
+		if l.awaited > 0 && len(l.queue) >= l.awaited {
+			wake(l.arrived)
+		}
+		if !l.running {
+			l.running, l.idle = true, make(chan struct{})
+			go l.run(l.idle)
+		}
 	}
 }
+
+// weight is what of MaxQueue an operation takes: all of it, if it is larger.
+func (l *Log) weight(op *appendOp) int64 { return min(op.size, int64(l.b.opt.MaxQueue)) }
 
 // abandon takes an operation back whose caller does not wait any longer. Where
 // it was sent already the outcome is unknown to the caller, who gets the token;
@@ -268,12 +271,19 @@ func (l *Log) abandon(ctx context.Context, op *appendOp) error {
 	op.cancelled = true
 	cause := context.Cause(ctx)
 	if op.intent == nil {
-		// It leaves the queue at once, so that what waits there stays bounded.
-		if i := slices.Index(l.queue, op); i >= 0 {
-			l.queue = slices.Delete(l.queue, i, i+1)
+		if i := slices.Index(l.waiting, op); i >= 0 {
+			l.waiting = slices.Delete(l.waiting, i, i+1)
+			l.admit() // smaller ones may fit
+			return fmt.Errorf("not sent, waiting for room in the queue: %w", cause)
 		}
 		if l.last == op {
 			l.last = nil
+		}
+		// It leaves the queue at once, so that what waits there stays bounded.
+		if i := slices.Index(l.queue, op); i >= 0 {
+			l.queue = slices.Delete(l.queue, i, i+1)
+			l.held -= l.weight(op)
+			l.admit()
 		}
 		return fmt.Errorf("not sent: %w", cause)
 	}
@@ -310,9 +320,10 @@ func (l *Log) Close(ctx context.Context, opt CloseOptions) error {
 	var op *appendOp
 	if !l.closed && err == nil {
 		// A lease would keep others waiting for nobody.
-		op = &appendOp{last: opt.Release || l.w.Lease > 0, seal: opt.Seal, done: make(chan struct{})}
+		op = &appendOp{closes: true, last: opt.Release || l.w.Lease > 0, seal: opt.Seal, done: make(chan struct{})}
 		op.from(ctx, l.b.tel)
-		l.push(op)
+		l.waiting = append(l.waiting, op)
+		l.admit()
 	}
 	l.closed = true
 	idle := l.idle

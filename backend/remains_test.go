@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/s3log/s3log/backend"
 	"github.com/s3log/s3log/backend/objstore/memstore"
 	"github.com/s3log/s3log/manifest"
@@ -105,6 +107,35 @@ func TestRebuildSalvagesTheTail(t *testing.T) {
 				t.Error("not everything was tried")
 			}
 		})
+	}
+}
+
+// Somebody has looked at a manifest and saved it again with white space: nothing of
+// it is lost.
+func TestRebuildOfAManifestSavedAgain(t *testing.T) {
+	for _, header := range []string{"", `{"type":"session","version":0,"id":"x","createdAt":1790000000000,"delegationDepth":0}`} {
+		mem := memstore.New(t)
+		b := backend.New(mem, backend.Options{})
+		l, err := b.Create("log", backend.CreateOptions{Header: []byte(header)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 5 {
+			appendOne(t, l, event(i))
+		}
+		closeLog(t, l)
+		was := read(t, b.Reader, "log", 0)
+		var again jsontext.Value = mem.Snapshot("")[manifest.Key("log")]
+		if err := again.Indent(); err != nil {
+			t.Fatal(err)
+		}
+		mem.Replace(manifest.Key("log"), again)
+		if rep, err := b.Rebuild(t.Context(), "log", backend.RebuildOptions{}); err != nil || !rep.Done || rep.Salvaged != 5 {
+			t.Errorf("%+v, %v", rep, err)
+		}
+		if now := read(t, b.Reader, "log", 0); !slices.Equal(now, was) {
+			t.Errorf("%q, not %q", now, was)
+		}
 	}
 }
 

@@ -35,18 +35,30 @@ func median(d []time.Duration) time.Duration {
 // work on the machine only ever makes it higher.
 const attempts = 5
 
-// within measures a ratio until it is low enough.
-func within(t *testing.T, what string, limit float64, measure func() (ours, raw time.Duration)) {
+// beside is something that ours is compared with, and how many times as long it may
+// take.
+type beside struct {
+	what  string
+	raw   time.Duration
+	limit float64
+}
+
+// within measures until no ratio is too high.
+func within(t *testing.T, what string, measure func() (ours time.Duration, raws []beside)) {
 	t.Helper()
 	for try := 1; ; try++ {
-		ours, raw := measure()
-		ratio := float64(ours) / float64(raw)
-		t.Logf("%s: median %v, raw %v, ratio %.2f", what, ours.Round(time.Microsecond), raw.Round(time.Microsecond), ratio)
-		if ratio <= limit || raceDetector {
+		ours, raws := measure()
+		tooHigh := false
+		for _, r := range raws {
+			ratio := float64(ours) / float64(r.raw)
+			t.Logf("%s: median %v, %s %v, ratio %.2f of at most %.2f", what, ours.Round(time.Microsecond), r.what, r.raw.Round(time.Microsecond), ratio, r.limit)
+			tooHigh = tooHigh || ratio > r.limit
+		}
+		if !tooHigh || raceDetector {
 			return
 		}
 		if try == attempts {
-			t.Errorf("%s: ratio %.2f, at most %.2f is allowed", what, ratio, limit)
+			t.Errorf("%s: too slow in %d measurements", what, try)
 			return
 		}
 	}
@@ -76,21 +88,23 @@ func (s *lastBody) last() ([]byte, objstore.PutOptions) {
 }
 
 // An append costs little more than the one conditional PUT that it is: the same
-// body with the same type, metadata and checksum. How it compares with a PUT of
-// the body alone is logged: metadata and Content-MD5 take the server some time.
+// body with the same type, metadata and checksum. These take the server some time,
+// so that more is allowed beside a PUT of the body alone.
 func TestAppendBesideRawPut(t *testing.T) {
 	for _, tt := range []struct {
-		name  string
-		batch int // events of an append
+		name       string
+		batch      int // events of an append
+		same, bare float64
 	}{
-		{"1 event", 1},
+		{"1 event", 1, 1.3, 1.5},
 		// As fast as they can follow each other: sealing and merging what was
-		// appended before goes on all the time, on the same processors.
-		{"25 events", 25},
+		// appended before goes on all the time, on the same processors. 1.5 is the
+		// budget (docs/performance.md); the rest is for a busy machine.
+		{"25 events", 25, 1.45, 1.7},
 	} {
 		r := newRig(t)
 		client := r.Client(t)
-		within(t, "append of "+tt.name, 1.5, func() (ours, raw time.Duration) {
+		within(t, "append of "+tt.name, func() (time.Duration, []beside) {
 			bucket := r.Bucket(t)
 			store := &lastBody{Store: openS3(t, r.Endpoint, bucket, r.AccessKey, r.SecretKey)}
 			l := mustCreate(t, store, "log", quick)
@@ -136,9 +150,7 @@ func TestAppendBesideRawPut(t *testing.T) {
 					}
 				}
 			}
-			ours, raw = median(times[0]), median(times[1])
-			t.Logf("the body alone: %v, ratio %.2f", median(times[2]).Round(time.Microsecond), float64(ours)/float64(median(times[2])))
-			return ours, raw
+			return median(times[0]), []beside{{"the same PUT", median(times[1]), tt.same}, {"a PUT of the body", median(times[2]), tt.bare}}
 		})
 	}
 }
@@ -160,7 +172,7 @@ func TestLoadBesideRawGet(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dec.Close()
-	within(t, "cold load of 60,000 events", 1.5, func() (ours, raw time.Duration) {
+	within(t, "cold load of 60,000 events", func() (time.Duration, []beside) {
 		var times [2][]time.Duration
 		for i := range 12 {
 			for k, do := range []func() int64{
@@ -185,10 +197,10 @@ func TestLoadBesideRawGet(t *testing.T) {
 				}
 			}
 		}
-		return median(times[0]), median(times[1])
+		return median(times[0]), []beside{{"GET and inflate", median(times[1]), 1.5}}
 	})
 
-	within(t, "info", 1.5, func() (ours, raw time.Duration) {
+	within(t, "info", func() (time.Duration, []beside) {
 		var times [2][]time.Duration
 		reader := backend.NewReader(r.direct, quick)
 		for range 300 {
@@ -201,7 +213,7 @@ func TestLoadBesideRawGet(t *testing.T) {
 			getRaw(t, client, r.bucket, manifest.Key("log"))
 			times[1] = append(times[1], time.Since(begin))
 		}
-		return median(times[0]), median(times[1])
+		return median(times[0]), []beside{{"a GET", median(times[1]), 1.5}}
 	})
 }
 

@@ -17,7 +17,8 @@ import (
 // decoder reads a record in its one order and, but for what is inside of values
 // that it does not know, in its one spelling, which needs no tokenizer. The first
 // failure sticks, and everything after it is a zero value. What it lets pass
-// nevertheless (escapes that are not needed, -0), Decode finds by encoding again.
+// nevertheless (escapes that are not needed, -0, 007), Decode finds by encoding
+// again.
 type decoder struct {
 	b     []byte
 	at    int  // what is read next
@@ -308,7 +309,7 @@ func (d *decoder) any() []byte {
 	d.free.Reset(bytes.NewBuffer(d.b[d.at:]), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	v, err := d.free.ReadValue()
 	if err != nil {
-		d.fail("%w", err)
+		d.fail("in the value from byte %d on: %w", d.at, err)
 	}
 	d.at += len(v)
 	return v

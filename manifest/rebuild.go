@@ -1,9 +1,12 @@
 package manifest
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/s3log/s3log/segment"
 )
@@ -82,9 +85,14 @@ func lifecycleOf(r Rebuilt, at int64) *Lifecycle {
 	return l
 }
 
-// ParseOrigin reads an origin as the index of a segment holds it.
+// ParseOrigin reads an origin as the index of a segment holds it, or a manifest
+// that somebody has saved again with white space.
 func ParseOrigin(raw []byte) (*Origin, error) {
-	d := newDecoder(slices.Concat([]byte(`{"origin":`), raw, []byte("}\n")))
+	value := jsontext.Value(bytes.Clone(raw))
+	if err := value.Compact(); err != nil {
+		return nil, fmt.Errorf("%w: origin: %w", segment.ErrCorrupt, err)
+	}
+	d := newDecoder(slices.Concat([]byte(`{"origin":`), value, []byte("}\n")))
 	d.begin('{')
 	o := d.origin()
 	d.end('}')

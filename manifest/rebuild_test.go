@@ -1,11 +1,13 @@
 package manifest
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/s3log/s3log/segment"
@@ -139,13 +141,20 @@ func TestParseOrigin(t *testing.T) {
 		if got, err := ParseOrigin(raw); err != nil || cmp.Diff(o, got) != "" {
 			t.Errorf("%s: %+v, %v", raw, got, err)
 		}
+		var again jsontext.Value = bytes.Clone(raw)
+		if err := again.Indent(); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := ParseOrigin(again); err != nil || cmp.Diff(o, got) != "" {
+			t.Errorf("%s: %+v, %v", again, got, err)
+		}
 		for n := range raw {
 			if got, err := ParseOrigin(raw[:n]); !errors.Is(err, segment.ErrCorrupt) {
 				t.Errorf("%s: %+v, %v", raw[:n], got, err)
 			}
 		}
 	}
-	for _, raw := range []string{"", "{}", "null", `{"kind":"fresh","inherited":0,"parent":null}x`, `{"kind":"fresh","inherited":0}`, `{"kind":1,"inherited":0,"parent":null}`} {
+	for _, raw := range []string{"", "{}", "null", `{"kind":"fresh","inherited":0,"parent":null}x`, `{"kind":"fresh","inherited":0}`, `{"kind":1,"inherited":0,"parent":null}`, `{"kind":"fresh","inherited":00,"parent":null}`} {
 		if got, err := ParseOrigin([]byte(raw)); !errors.Is(err, segment.ErrCorrupt) {
 			t.Errorf("%s: %+v, %v", raw, got, err)
 		}
