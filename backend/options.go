@@ -44,8 +44,9 @@ type Options struct {
 	// CommitTimeout is how long one commit is tried before it is given up, as
 	// not committed or as ErrOutcomeUnknown. 0 means one minute.
 	CommitTimeout time.Duration
-	// MaxQueue bounds the bytes of events that wait for a commit, per log; Append
-	// waits for room. 0 means 64 MiB.
+	// MaxQueue bounds the bytes of events that wait for a commit or are in the one
+	// under way, per log; an Append beyond waits for room, in the order of arrival.
+	// 0 means 64 MiB.
 	MaxQueue int
 	// MaxBatch bounds the bytes of events of one commit; a single larger append
 	// is still one commit. 0 means 4 MiB.
