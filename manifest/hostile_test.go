@@ -239,3 +239,26 @@ func TestManyUnknownMembers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A decoder that comes to the end of its input where something is to follow, says
+// so, whatever it is asked for then.
+func TestDecoderAtTheEnd(t *testing.T) {
+	for _, in := range []string{"", `"`, `"abc`, `"abc\`, `"abc\"`, `"abc\\\"`} {
+		d := newDecoder([]byte(in))
+		if text := d.quoted(); text != nil || d.err == nil {
+			t.Errorf("%s: %q, %v", in, text, d.err)
+		}
+		first := d.err
+		if d.str() != "" || d.int() != 0 || d.bool() || d.null() || d.intOrNull() != nil || d.objectOrNull() != nil ||
+			d.hash() != (segment.Hash{}) || d.segmentName() != (Name{}) || d.base64() != nil || d.any() != nil || list(d, d.int) != nil {
+			t.Errorf("%s: a value after %v", in, d.err)
+		}
+		if d.finish(); d.err != first {
+			t.Errorf("%s: %v, then %v", in, first, d.err)
+		}
+	}
+	d := newDecoder([]byte(`"abc\\"`))
+	if text := d.quoted(); string(text) != `abc\\` || d.err != nil {
+		t.Errorf("%q, %v", text, d.err)
+	}
+}
