@@ -194,6 +194,9 @@ func (c *collector) settle(ctx context.Context, out *GCLog, g *group, head manif
 	if err != nil {
 		// It may have landed all the same, and others may have been there.
 		if again, rerr := c.read(ctx, g); rerr == nil {
+			if errors.Is(err, ErrDeleted) && !unsettled(again.Record) {
+				err = nil // deleted meanwhile: nothing is to be kept out any more
+			}
 			return again.Record, err
 		}
 		return head.Record, err

@@ -210,7 +210,7 @@ func (g *ledger) check(t *testing.T, store objstore.Store) {
 	g.tally.orphans += len(a.unnamed(store))
 	for now := time.Now(); ; time.Sleep(200 * time.Millisecond) { // a store may tell whole seconds
 		for c, err := range backend.New(store, quick).GC(t.Context(), backend.GCOptions{Grace: time.Nanosecond}) {
-			if err = errors.Join(err, c.Err); err != nil || len(c.Findings) > 0 {
+			if err = errors.Join(err, c.Err); err != nil || len(faults(c.Findings)) > 0 {
 				t.Errorf("gc of %s: %+v, %v", c.Prefix, c.Findings, err)
 			}
 		}
