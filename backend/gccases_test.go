@@ -435,34 +435,6 @@ func TestBarrierOnABusyLog(t *testing.T) {
 	})
 }
 
-// A log that is deleted before the barrier needs none: the collection goes by the
-// tombstone, and nothing has failed.
-func TestLogIsDeletedBeforeTheBarrier(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem := memstore.New(t)
-		segmented(t, mem, "log", 1, 20000)
-		waits := orphan(t, mem, "log", record(t, mem, "log").Epoch)
-		time.Sleep(day + time.Minute)
-		st := faultstore.New(mem, faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: faultstore.Before(func() {
-			if _, err := backend.New(mem, backend.Options{}).Delete(t.Context(), "log", backend.AdoptOptions{}); err != nil {
-				t.Error(err)
-			}
-		})})
-		all, err := gcAll(t, st, backend.GCOptions{})
-		if err != nil || len(all) != 1 || all[0].Err != nil || all[0].Barrier || all[0].State != manifest.StateDeleted {
-			t.Fatalf("%+v, %v", all, err)
-		}
-		if f := fates(all); f[waits] != manifest.FateBuried || !slices.Contains(keys(mem, ""), waits) {
-			t.Errorf("%v, %q", f, keys(mem, ""))
-		}
-		time.Sleep(day + time.Minute)
-		collect(t, mem, backend.GCOptions{})
-		if left := keys(mem, "segments/"); len(left) != 0 {
-			t.Errorf("%q are left", left)
-		}
-	})
-}
-
 // A removal that fails does not end the others, and a collection that is left or
 // cancelled ends at once.
 func TestCollectionGoesOnAndEnds(t *testing.T) {
