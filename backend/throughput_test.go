@@ -50,13 +50,13 @@ func TestThroughputAtADistance(t *testing.T) {
 		}
 		wg.Wait()
 		took := time.Since(begin)
+		if err := l.Close(t.Context(), backend.CloseOptions{}); err != nil {
+			t.Fatal(err)
+		}
 		perSecond := float64(goroutines*batch*rounds) / took.Seconds()
 		t.Logf("%.0f events/s: %d commits and %d segments in %s", perSecond, st.manifests, st.segments, took)
 		if perSecond < 35_000 {
 			t.Errorf("%.0f events/s, of %d that fit into a round trip of 30 ms", perSecond, goroutines*batch*1000/30)
-		}
-		if err := l.Close(t.Context(), backend.CloseOptions{}); err != nil {
-			t.Fatal(err)
 		}
 	})
 }
