@@ -1,9 +1,14 @@
 package faultproxy
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
+	"slices"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -43,14 +48,23 @@ type Exchange struct {
 // called more than once, and at any time, also after the client was answered.
 func (x *Exchange) Forward() *Reply {
 	r, err := x.proxy.send(&x.Request)
-	if err != nil {
-		if x.proxy.ctx.Err() == nil {
-			x.proxy.tb.Errorf("faultproxy: %s %s: %v", x.Op, x.Key, err)
-		}
-		return Error(http.StatusBadGateway, "BadGateway", "")
+	switch {
+	case err == nil:
+		return r
+	case x.proxy.ctx.Err() != nil: // the test is over
+	case slices.ContainsFunc(brokenOff, func(e error) bool { return errors.Is(err, e) }):
+		// A server may refuse a request before it has read the body, and close: whether
+		// its reply still arrives depends on the moment. The client is to see the same.
+		x.proxy.tb.Logf("faultproxy: %s %s: hung up as the server did: %v", x.Op, x.Key, err)
+		x.HangUp()
+	default:
+		x.proxy.tb.Errorf("faultproxy: %s %s: %v", x.Op, x.Key, err)
 	}
-	return r
+	return Error(http.StatusBadGateway, "BadGateway", "")
 }
+
+// brokenOff is how net/http says that the server has closed the connection.
+var brokenOff = []error{syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed, io.EOF, io.ErrUnexpectedEOF}
 
 // Answer answers the client, as the first one of several attempts to do so.
 func (x *Exchange) Answer(r *Reply) { x.answer(r, len(r.Body)) }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -307,5 +309,26 @@ func TestIdleRuleFails(t *testing.T) {
 	}
 	if len(f.said) != 2 || !bytes.Contains([]byte(f.said[1]), []byte(`rule 0 (PUT "manifests/") met 0 requests`)) {
 		t.Errorf("%q", f.said)
+	}
+}
+
+// A server that closes in the middle of a body has done so to the client, too.
+func TestServerHangsUp(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = conn.(*net.TCPConn).SetLinger(0) // with a reset
+		_ = conn.Close()
+	}))
+	t.Cleanup(server.Close)
+	p := Start(t, server.URL)
+	if status, _, _, err := do(t, http.MethodPut, p.URL+"/b/key", strings.Repeat("x", 8<<20)); err == nil {
+		t.Errorf("answered with %d", status)
+	}
+	if log := p.Take(); len(log) != 1 || log[0].Status != 0 {
+		t.Errorf("%+v", log)
 	}
 }
