@@ -64,7 +64,7 @@ const (
 	envDir    = "S3LOG_INTEGRATION_DIR"    // of the store, or else:
 	envBucket = "S3LOG_INTEGRATION_BUCKET" // on the server that package localstack finds
 	envName   = "S3LOG_INTEGRATION_NAME"   // of the child, and of its writers
-	envRounds = "S3LOG_INTEGRATION_ROUNDS"
+	envRounds = "S3LOG_INTEGRATION_ROUNDS" // how often, or how many
 )
 
 func child(program string) int {
@@ -81,6 +81,8 @@ func child(program string) int {
 			err = rival(b, rounds, out)
 		case "one-shot":
 			err = oneShot(b, rounds, out)
+		case "size":
+			err = measuredSize(context.Background(), b, rounds, out)
 		default:
 			err = seedProgram(program, b, out)
 		}
