@@ -136,6 +136,9 @@ func runFold(ctx context.Context, g *globals, ids []string, f foldFlags, a apply
 			found, err = foldLog(ctx, g, b, id, backend.FoldOptions{DryRun: !a.apply, Tail: tail})
 			some = some || found
 		}
+		if f.all && g.passOver(id, err) {
+			continue
+		}
 		g.complain(err)
 	}
 	if none {

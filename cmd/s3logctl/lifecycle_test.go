@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/s3log/s3log/backend/objstore"
+	"github.com/s3log/s3log/backend/objstore/faultstore"
+	"github.com/s3log/s3log/manifest"
 	"github.com/s3log/s3log/seedpath"
 )
 
@@ -163,6 +166,26 @@ func TestSeqList(t *testing.T) {
 	} {
 		if got := seqList(list); got != want {
 			t.Errorf("%v: %q, want %q", list, got, want)
+		}
+	}
+}
+
+// A log of the store's that is deleted after the listing was not asked for; one
+// that was named was.
+func TestDeletedAfterTheListing(t *testing.T) {
+	for _, args := range [][]string{{"fold", "--all", "--apply"}, {"fold", "--all"}, {"verify", "--all"}} {
+		c := newCLI(t)
+		for _, id := range []string{"a", "b", "c"} {
+			c.must(notes("x"), "append", id, "--create")
+		}
+		before := faultstore.Before(func() { c.must("", "rm", "b", "--apply", "--take-over") })
+		rule := faultstore.Rule{Match: faultstore.And(faultstore.Op("Get"), faultstore.Key(manifest.Key("b"))), Nth: 2, Fault: before} // the first is the listing's
+		r := c.faulty(rule).want(exitDone, "", args...)
+		if !strings.Contains(r.stderr, "b was deleted in the meantime") || !strings.Contains(r.stdout, "a: ") || strings.Contains(r.stdout, "b: ") || !strings.Contains(r.stdout, "c: ") {
+			t.Errorf("%q: %+v", args, r)
+		}
+		if r = c.run("", append(slices.Clone(args[:1]), "a", "b")...); r.exit != exitNotFound || strings.Contains(r.stderr, "meantime") {
+			t.Errorf("%q, named: %+v", args, r)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -134,6 +135,9 @@ func runVerify(ctx context.Context, g *globals, ids []string, all bool, opt back
 		} else if err == nil {
 			err = verifyLog(ctx, g, r, id, opt)
 		}
+		if all && g.passOver(id, err) {
+			continue
+		}
 		if err != nil {
 			g.complain(err)
 			exit, _ := classify(err)
@@ -174,6 +178,16 @@ func every(ctx context.Context, r *backend.Reader) iter.Seq2[string, error] {
 			}
 		}
 	}
+}
+
+// passOver reports, and says, that a log of the store's was deleted since it was
+// listed. Who asked for all logs did not ask for that one.
+func (g *globals) passOver(id string, err error) bool {
+	if !errors.Is(err, backend.ErrDeleted) {
+		return false
+	}
+	g.notice("%s was deleted in the meantime", quote(id))
+	return true
 }
 
 func verifyLog(ctx context.Context, g *globals, r *backend.Reader, id string, opt backend.VerifyOptions) error {
