@@ -185,7 +185,7 @@ func runBench(ctx context.Context, g *globals, f benchFlags) error {
 		end.Removed = removed
 		if cerr != nil {
 			g.complain(err) // which came first
-			err = withHint(fmt.Errorf("removing what was written: %w", cerr), "`s3logctl gc` removes it when it is older than the grace")
+			err = withHint(fmt.Errorf("removing what was written: %w", cerr), "if anything was, `s3logctl gc` removes it when it is older than the grace")
 		}
 	}
 	if err != nil {
