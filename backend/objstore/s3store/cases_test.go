@@ -73,7 +73,7 @@ func TestA04A05UnsafeStores(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			written := map[string]bool{}
-			srv := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			srv := serve(t, inTurn(func(_ int, w http.ResponseWriter, r *http.Request) {
 				switch r.Method {
 				case "GET":
 					body(w, `"e"`, "here")
@@ -83,7 +83,7 @@ func TestA04A05UnsafeStores(t *testing.T) {
 				default:
 					w.WriteHeader(204)
 				}
-			})
+			}))
 			s := srv.open(t, func(c *Config) { c.Profile = "" })
 			if _, err := s.Get(t.Context(), "k", objstore.GetOptions{}); err != nil || len(srv.requests()) != 1 {
 				t.Fatalf("a read: %v, %d requests", err, len(srv.requests()))
@@ -220,7 +220,7 @@ func TestA09NoTrailers(t *testing.T) {
 func TestA10ObjectLockWantsChecksum(t *testing.T) {
 	objects := map[string]string{}
 	n := 0
-	srv := serve(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, inTurn(func(_ int, w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
 		case "PUT":
 			if r.Header.Get("Content-Md5") == "" && r.Header.Get("X-Amz-Checksum-Crc32c") == "" {
@@ -238,7 +238,7 @@ func TestA10ObjectLockWantsChecksum(t *testing.T) {
 		default:
 			w.WriteHeader(204)
 		}
-	})
+	}))
 	s := srv.open(t, func(c *Config) { c.Profile = "" })
 	for _, key := range []string{"manifests/a.json", "segments/a/s"} {
 		if _, err := s.Put(t.Context(), key, []byte(key), objstore.IfAbsent(), objstore.PutOptions{}); err != nil {

@@ -60,10 +60,7 @@ func TestWritesMeetOnTheServer(t *testing.T) {
 // A server that cannot ask for a body gets it at once.
 func TestExpectationFailed(t *testing.T) {
 	objects := map[string]string{}
-	var mu sync.Mutex
-	srv := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
+	srv := serve(t, inTurn(func(n int, w http.ResponseWriter, r *http.Request) {
 		etag, exists := objects[r.URL.Path]
 		match := r.Header.Get("If-Match")
 		switch {
@@ -75,7 +72,7 @@ func TestExpectationFailed(t *testing.T) {
 			objects[r.URL.Path] = fmt.Sprintf(`"%d"`, n)
 			ok(w, objects[r.URL.Path])
 		}
-	})
+	}))
 	if _, err := check.Prove(t.Context(), srv.open(t)); err != nil {
 		t.Error(err)
 	}

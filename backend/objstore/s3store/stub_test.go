@@ -46,6 +46,16 @@ func serve(t *testing.T, script func(n int, w http.ResponseWriter, r *http.Reque
 	return s
 }
 
+// inTurn makes a script that has a state safe: a proof has requests that race.
+func inTurn(script func(n int, w http.ResponseWriter, r *http.Request)) func(n int, w http.ResponseWriter, r *http.Request) {
+	var mu sync.Mutex
+	return func(n int, w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		script(n, w, r)
+	}
+}
+
 func serveTLS(t *testing.T, script func(n int, w http.ResponseWriter, r *http.Request)) *server {
 	t.Helper()
 	s := start(t, script)

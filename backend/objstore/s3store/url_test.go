@@ -216,7 +216,7 @@ func TestProofWhereNeeded(t *testing.T) {
 		}
 	}
 	objects := map[string]string{}
-	srv := serve(t, func(n int, w http.ResponseWriter, r *http.Request) {
+	srv := serve(t, inTurn(func(n int, w http.ResponseWriter, r *http.Request) {
 		if r.Method == "PUT" {
 			etag := objects[r.RequestURI]
 			if none := r.Header.Get("If-None-Match") == "*"; none && etag != "" || !none && r.Header.Get("If-Match") != etag {
@@ -228,7 +228,7 @@ func TestProofWhereNeeded(t *testing.T) {
 			return
 		}
 		w.WriteHeader(204)
-	})
+	}))
 	for _, prefix := range []string{"p", "q"} {
 		s := srv.open(t, func(c *Config) { c.Profile, c.Prefix = "", prefix })
 		if _, err := put(t, s, objstore.IfAbsent()); err != nil {
