@@ -113,6 +113,7 @@ var hints = []struct {
 	{ErrReadOnly, "open the store for writing"},
 	{ErrDenied, "check the credentials and the bucket's policies"},
 	{ErrCorrupt, "`s3logctl verify LOG` names everything that is damaged; " + HintPutBack},
+	{context.Canceled, ""}, // whatever the store was asked: the caller knows why it ended
 	{objstore.ErrConflict, "nothing was written: another request for the same object was under way; try again"},
 	{objstore.ErrThrottled, "the store asks for fewer requests: try again later"},
 	{objstore.ErrUndecided, "the store, or the way to it, failed in passing: try again"},

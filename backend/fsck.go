@@ -142,7 +142,10 @@ func (f *fsck) run(ctx context.Context, yield func(FsckLog) bool) error {
 	held := 0
 	for p, err := range f.c.places(ctx, foreign) {
 		if err != nil {
-			return errors.Join(f.all(ctx, batch, yield), err)
+			if ferr := f.all(ctx, batch, yield); ctx.Err() == nil { // else both say so
+				err = errors.Join(ferr, err)
+			}
+			return err
 		}
 		batch, held = append(batch, p), held+len(p.group.objects)
 		if len(batch) < headsAhead && held < fsckAhead {

@@ -26,9 +26,9 @@ type ImportOptions struct {
 // added.
 //
 // The events are taken one by one, so a session of any size can be imported. An
-// import that was interrupted leaves a beginning of the session; repeating it
-// goes on from there. An error of the sequence ends the import with that error,
-// after what came before it was committed.
+// import that was interrupted leaves a beginning of the session, and lets the log
+// go; repeating it goes on from there. An error of the sequence ends the import
+// with that error, after what came before it was committed.
 func (b *Backend) Import(ctx context.Context, id string, events iter.Seq2[[]byte, error], opt ImportOptions) (Receipt, error) {
 	header, _, err := checkHeader(opt.Header)
 	if err != nil {
@@ -98,9 +98,13 @@ func (im *importer) run(ctx context.Context, events iter.Seq2[[]byte, error]) (R
 		}
 	}
 	if im.log != nil {
-		cerr := im.log.Close(context.WithoutCancel(ctx), CloseOptions{Release: err == nil})
-		if err == nil {
+		// What is there is good, and whoever repeats the import need not wait.
+		cerr := im.log.Close(context.WithoutCancel(ctx), CloseOptions{Release: true})
+		switch {
+		case err == nil:
 			err = cerr
+		case cerr == nil && ctx.Err() != nil:
+			err = context.Cause(ctx) // what was under way has been decided
 		}
 	}
 	if err != nil {

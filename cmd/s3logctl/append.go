@@ -116,7 +116,7 @@ func (f *appendFlags) openLog(ctx context.Context, g *globals, id string, tune f
 		}
 		return log, err
 	}
-	header, err := g.readHeader(f.header)
+	header, err := g.readHeader(ctx, f.header)
 	if err != nil {
 		return nil, err
 	}
@@ -128,11 +128,11 @@ func (f *appendFlags) openLog(ctx context.Context, g *globals, id string, tune f
 }
 
 // readHeader reads the file with a session header; nil where none is named.
-func (g *globals) readHeader(file string) ([]byte, error) {
+func (g *globals) readHeader(ctx context.Context, file string) ([]byte, error) {
 	if file == "" {
 		return nil, nil
 	}
-	r, shown, err := g.openInput(file)
+	r, shown, err := g.openInput(ctx, file, true)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (g *globals) readHeader(file string) ([]byte, error) {
 }
 
 func runAppend(ctx context.Context, g *globals, id string, files []string, f appendFlags) error {
-	lines, err := g.readBatch(files)
+	lines, err := g.readBatch(ctx, files)
 	if err != nil {
 		return err
 	}

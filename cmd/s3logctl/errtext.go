@@ -27,6 +27,9 @@ func errorText(err error, verb string) string {
 	return (&errorWriter{verb: verb}).text(err)
 }
 
+// interruptedText is what is said of the user's own Ctrl-C.
+const interruptedText = "interrupted"
+
 // errorWriter is a text in the making: what it has named already.
 type errorWriter struct {
 	verb   string
@@ -59,10 +62,11 @@ func (w *errorWriter) text(err error) string {
 	switch err { //nolint:errorlint // the sentinels themselves
 	case backend.ErrNotFound, backend.ErrMissing:
 		w.absent = true
-	case context.Canceled:
-		return "interrupted"
 	case context.DeadlineExceeded:
 		return "it took too long"
+	}
+	if errors.Is(err, context.Canceled) { // or a signal
+		return interruptedText
 	}
 	return err.Error()
 }
@@ -144,6 +148,10 @@ func (w *errorWriter) reply(e *objstore.Error) string {
 	if w.absent && w.names(e.Key) && errors.Is(e.Class, objstore.ErrNotExist) {
 		return "" // it was said that it is not there
 	}
+	interrupted := errors.Is(e.Err, context.Canceled)
+	if interrupted && e.Op != "Put" {
+		return interruptedText // and no word of the store, which was not waited for
+	}
 	name := e.Op
 	if !w.names(e.Key) && e.Key != "" {
 		name += " " + quote(e.Key)
@@ -166,7 +174,10 @@ func (w *errorWriter) reply(e *objstore.Error) string {
 		code = fmt.Sprintf("(HTTP %d)", e.Status)
 	}
 	text := joined(name, strings.TrimSpace(class+" "+code))
-	if e.Err != nil {
+	switch {
+	case interrupted:
+		text = joined(text, interruptedText)
+	case e.Err != nil:
 		text = joined(text, w.text(e.Err))
 	}
 	return text

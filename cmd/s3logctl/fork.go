@@ -64,7 +64,7 @@ func runFork(ctx context.Context, g *globals, parent, child string, f forkFlags)
 	case f.at != nil && *f.at < 0:
 		return usagef("--at %d: seqs begin at 0", *f.at)
 	}
-	header, err := g.readHeader(f.header)
+	header, err := g.readHeader(ctx, f.header)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ type dropped struct {
 }
 
 func (f *importFlags) importFile(ctx context.Context, g *globals, b *backend.Backend, name string) error {
-	in, shown, err := g.openSession(name)
+	in, shown, err := g.openSession(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -124,6 +124,8 @@ func (f *importFlags) importFile(ctx context.Context, g *globals, b *backend.Bac
 	switch {
 	case errors.Is(err, backend.ErrExists):
 		return withHint(at(err), "--log imports it under another id")
+	case errors.Is(err, context.Canceled):
+		return withHint(at(err), "what was committed is there: repeat it, and it goes on from there")
 	case err != nil:
 		return at(err)
 	}
@@ -283,8 +285,8 @@ func usageUnlessIO(err error) error {
 
 // openSession opens a file that can be read twice: stdin and pipes are copied
 // into a temporary file.
-func (g *globals) openSession(name string) (f *spool, shown string, err error) {
-	r, shown, err := g.openInput(name)
+func (g *globals) openSession(ctx context.Context, name string) (f *spool, shown string, err error) {
+	r, shown, err := g.openInput(ctx, name, true)
 	if err != nil {
 		return nil, shown, err
 	}

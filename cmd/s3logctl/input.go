@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -73,32 +74,81 @@ const (
 	stdinArg  = "-"
 )
 
-// openInput opens a file named by an argument.
-func (g *globals) openInput(name string) (r io.ReadCloser, shown string, err error) {
+// openInput opens a file named by an argument. A pipe that nobody writes to yet is
+// waited for until ctx ends; so are reads where whole is set, and what has been read
+// of an input that does not end before ctx is of no use.
+func (g *globals) openInput(ctx context.Context, name string, whole bool) (r io.ReadCloser, shown string, err error) {
 	if name == stdinArg {
-		return io.NopCloser(g.stdin), stdinName, nil
+		r = io.NopCloser(g.stdin)
+		if whole {
+			r = interruptible(ctx, r)
+		}
+		return r, stdinName, nil
 	}
-	f, err := os.Open(name)
+	f, err := openFile(ctx, name)
 	if err != nil {
 		return nil, name, err
 	}
-	if info, err := f.Stat(); err == nil && info.IsDir() {
+	info, err := f.Stat()
+	switch {
+	case err == nil && info.IsDir():
 		_ = f.Close() // only read
 		return nil, name, fmt.Errorf("%s is a directory", quote(name))
+	case whole && (err != nil || !info.Mode().IsRegular()):
+		return interruptible(ctx, f), name, nil
 	}
 	return f, name, nil
 }
 
+// openFile is os.Open, which for a named pipe waits for somebody who writes to it.
+func openFile(ctx context.Context, name string) (*os.File, error) {
+	type opened struct {
+		f   *os.File
+		err error
+	}
+	done := make(chan opened)
+	go func() {
+		f, err := os.Open(name)
+		select {
+		case done <- opened{f, err}:
+		case <-ctx.Done():
+			if err == nil {
+				_ = f.Close() // nothing was read
+			}
+		}
+	}()
+	select {
+	case o := <-done:
+		return o.f, o.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("opening %s: %w", quote(name), ctx.Err())
+	}
+}
+
+// interruptible reads from r until ctx ends: a terminal or a pipe may keep a read
+// waiting for ever. A blocked read ends with the process.
+func interruptible(ctx context.Context, r io.ReadCloser) io.ReadCloser {
+	pr, pw := io.Pipe()
+	stop := context.AfterFunc(ctx, func() { _ = pw.CloseWithError(ctx.Err()) }) // never fails
+	go func() {
+		_, err := io.Copy(pw, r)
+		_ = r.Close()              // only read
+		_ = pw.CloseWithError(err) // never fails
+		stop()
+	}()
+	return pr
+}
+
 // readBatch reads all lines of some files, or of stdin if none is named, as far
 // as one append can hold them.
-func (g *globals) readBatch(files []string) ([]eventLine, error) {
+func (g *globals) readBatch(ctx context.Context, files []string) ([]eventLine, error) {
 	if len(files) == 0 {
 		files = []string{stdinArg}
 	}
 	var lines []eventLine
 	size := 0
 	for _, name := range files {
-		r, shown, err := g.openInput(name)
+		r, shown, err := g.openInput(ctx, name, true)
 		if err != nil {
 			return nil, err
 		}

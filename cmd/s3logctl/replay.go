@@ -42,7 +42,7 @@ that its events come from, unless --header gives another.`,
 }
 
 func runReplay(ctx context.Context, g *globals, id string, files []string, headerFile string) error {
-	header, err := g.readHeader(headerFile)
+	header, err := g.readHeader(ctx, headerFile)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (h *history) close() {
 // add opens one more file and checks all of it, so that a flaw is found before
 // anything is written.
 func (h *history) add(ctx context.Context, g *globals, name string) error {
-	in, shown, err := g.openSession(name)
+	in, shown, err := g.openSession(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -19,7 +19,7 @@ func runStream(ctx context.Context, g *globals, id string, files []string, f app
 	if len(files) == 1 {
 		name = files[0]
 	}
-	r, shown, err := g.openInput(name)
+	r, shown, err := g.openInput(ctx, name, false)
 	if err != nil {
 		return err
 	}
