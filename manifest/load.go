@@ -41,7 +41,8 @@ func Load(ctx context.Context, st objstore.Reader, id string, opt LoadOptions) (
 // LoadKey is Load where only the manifest's key is known: of a long id the key
 // shows only a part.
 func LoadKey(ctx context.Context, st objstore.Reader, key string, opt LoadOptions) (Head, error) {
-	return load(ctx, st, key, "", opt)
+	id, _, _ := ParseKey(key)
+	return load(ctx, st, key, id, opt)
 }
 
 // load reads the manifest at key, of the log id, or of whatever log it belongs
@@ -89,7 +90,7 @@ func load(ctx context.Context, st objstore.Reader, key, id string, opt LoadOptio
 			err = fmt.Errorf("%w: it is the manifest of log %q", segment.ErrCorrupt, r.Log)
 		}
 		if errors.Is(err, segment.ErrCorrupt) {
-			return fail(err, "restore the object from a backup or an older version of it; where there is none, `s3logctl fsck --rebuild` says what can be made of the segments")
+			return fail(err, "restore the object from a backup or an older version of it; where there is none, `s3logctl fsck --rebuild LOG` says what can be made of the segments")
 		}
 		if err != nil {
 			return fail(err, "")

@@ -173,10 +173,13 @@ func runAppend(ctx context.Context, g *globals, id string, files []string, f app
 
 func printAppended(g *globals, r receipt) {
 	g.print(r, func(w io.Writer) {
-		if r.Duplicate {
+		switch {
+		case r.Duplicate:
 			r.text(w, "appended before:")
-			return
+		case r.Count == 0: // of a stream: there was no commit to tell of
+			fmt.Fprintf(w, "nothing was appended to %s: no event came\n", quote(r.Log))
+		default:
+			r.text(w, "appended")
 		}
-		r.text(w, "appended")
 	})
 }

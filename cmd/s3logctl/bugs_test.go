@@ -235,3 +235,16 @@ func (c *cli) during(meanwhile func(), args ...string) result {
 	meanwhile()
 	return <-done
 }
+
+// Of several imports of one file at a time, one makes the log, and the others find
+// that it is there.
+func TestImportsAtATime(t *testing.T) {
+	c := newCLI(t)
+	lines := c.must("", "generate", "--events", "20")
+	other := faultstore.Before(func() { c.must(lines, "import", "--log", "log", "-") })
+	r := c.faulty(faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: other}).want(exitDone, lines, "import", "--log", "log", "-", "--output", "json")
+	if got := fromJSON[imported](t, r.stdout); !got.Duplicate || got.Next != 20 {
+		t.Errorf("%+v", got)
+	}
+	c.want(exitConflict, c.must("", "generate", "--events", "21", "--seed", "2"), "import", "--log", "log", "-")
+}

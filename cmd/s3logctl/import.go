@@ -118,9 +118,15 @@ func (f *importFlags) importFile(ctx context.Context, g *globals, b *backend.Bac
 	if err := checkLog(id); err != nil {
 		return at(err)
 	}
-	p = g.newProgress("importing "+quote(id), events, s.events)
-	r, err := b.Import(ctx, id, f.replay(in, s, p), backend.ImportOptions{Header: s.header, AdoptOptions: adoptOptions(f.takeOver)})
-	p.done()
+	var r backend.Receipt
+	for range 2 { // another import may have begun the log since it was looked for: then this one has to compare
+		p = g.newProgress("importing "+quote(id), events, s.events)
+		r, err = b.Import(ctx, id, f.replay(in, s, p), backend.ImportOptions{Header: s.header, AdoptOptions: adoptOptions(f.takeOver)})
+		p.done()
+		if !errors.Is(err, backend.ErrExists) {
+			break
+		}
+	}
 	switch {
 	case errors.Is(err, backend.ErrExists):
 		return withHint(at(err), "--log imports it under another id")
@@ -190,7 +196,7 @@ func (f *importFlags) survey(ctx context.Context, in *spool, p *progress) (surve
 				Line: flaw.Line, Lines: 1, Bytes: int64(len(line.Bytes)) + 1,
 				Reason: flaw.Reason + " (and everything after it)",
 			})
-			return s, nil
+			return s, f.worth(s, flaw)
 		} else if ok {
 			return survey{}, withHint(err, f.flawHint(s.events, err))
 		}
@@ -201,7 +207,18 @@ func (f *importFlags) survey(ctx context.Context, in *spool, p *progress) (surve
 		p.add(1)
 	}
 	s.dropped = droppedBy(r)
+	if d := r.Dropped(); len(d) > 0 {
+		return s, f.worth(s, d[0].Err)
+	}
 	return s, nil
+}
+
+// worth is an error if nothing is good before a flaw.
+func (f *importFlags) worth(s survey, flaw *sessionfile.LineError) error {
+	if s.events > 0 {
+		return nil
+	}
+	return withHint(fmt.Errorf("nothing can be salvaged: %w", flaw), f.flawHint(0, flaw))
 }
 
 // flawHint says what can be done about a flaw behind n good events.

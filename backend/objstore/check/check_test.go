@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -329,7 +330,9 @@ func TestRace(t *testing.T) {
 }
 
 func TestGuard(t *testing.T) {
-	place := func(t *testing.T) string { return "test:" + t.Name() }
+	// A process proves a place once, also in a test that is repeated.
+	again := rand.Text()
+	place := func(t *testing.T) string { return "test:" + t.Name() + again }
 	write := func(ctx context.Context, s objstore.Store, key string) error {
 		_, err := s.Put(ctx, key, []byte(key), objstore.IfAbsent(), objstore.PutOptions{})
 		return err

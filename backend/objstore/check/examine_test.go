@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -320,6 +321,17 @@ func TestExamineHiddenAbsence(t *testing.T) {
 			can(t, r, yes, no, no, no)
 			sees(t, r, check.NameWrite, check.Denied, "")
 		}
+		// A log without segments can be read: that is not to be denied everything, and
+		// not to be sure of others.
+		r = examine(t, w, func(o *check.Options) { o.Present = []string{"manifests/a.json"} })
+		sees(t, r, check.NameRead, check.Unknown, "permitted below manifests/; what is not there is denied below segments/, and no segment is known")
+		sees(t, r, check.NameRead, check.Unknown, "name a log that has segments")
+		if err := r.Need(); err != nil {
+			t.Error(err)
+		}
+		if err := r.Need("read"); err == nil || errors.Is(err, objstore.ErrDenied) {
+			t.Error(err)
+		}
 		if diff := cmp.Diff(before, w.Snapshot("")); diff != "" {
 			t.Error(diff)
 		}
@@ -458,6 +470,27 @@ func TestExamineUnknownSafety(t *testing.T) {
 	var e *objstore.Error
 	if err := r.Err(); !errors.Is(err, objstore.ErrRefused) || errors.Is(err, objstore.ErrUnsupported) || !errors.As(err, &e) || e.Hint != "is there such a bucket?" {
 		t.Errorf("%v", err)
+	}
+}
+
+// A store that fails when it is written to in earnest was not found to be safe: the
+// few small writes of the proof are not enough to say so.
+func TestExamineFailsInTheRaces(t *testing.T) {
+	w := newWorld()
+	full := &objstore.Error{Op: "Put", Class: objstore.ErrUndecided, Hint: "free some space", Err: errors.New("no space left on device")}
+	var puts atomic.Int64
+	w.deny = func(op, key string) error {
+		if op == "Put" && puts.Add(1) > 6 {
+			return full
+		}
+		return nil
+	}
+	r := examine(t, w)
+	sees(t, r, check.NameConditional, check.OK, "")
+	sees(t, r, check.NameRace, check.Unknown, "no writer was told that it won")
+	can(t, r, yes, unk, yes, unk)
+	if err := r.Err(); !errors.Is(err, objstore.ErrUndecided) {
+		t.Error(err)
 	}
 }
 

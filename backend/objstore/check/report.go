@@ -130,7 +130,7 @@ func (r *Report) Err() error {
 			return failure(f, "writing here is not safe", objstore.ErrUnsupported)
 		}
 	}
-	if r.Can.Read != Yes && r.Can.Append != Yes && r.Can.List != Yes {
+	if read, _ := r.Find(NameRead); read.Status != Unknown && r.Can.Read != Yes && r.Can.Append != Yes && r.Can.List != Yes {
 		for _, name := range []string{NameRead, NameWrite, NameList} {
 			if f, ok := r.Find(name); ok && f.Status == Denied {
 				return failure(f, "these credentials may not do anything here", objstore.ErrDenied)

@@ -63,7 +63,9 @@ func (x *examination) rights(ctx context.Context) {
 	case x.unsafe():
 		safe = No
 	case x.proof == nil:
-		safe = Yes
+		if race, _ := x.report.Find(NameRace); race.Status != Unknown || race.Err == nil {
+			safe = Yes
+		}
 	case errors.Is(x.proof, objstore.ErrRefused):
 		// Where nothing is known, the first write of a process is refused.
 		if safe = No; plainlyDenied(x.proof) && (x.place.Trusted || x.opt.Profile.Conditional) {
@@ -151,6 +153,9 @@ func (x *examination) mayRead(ctx context.Context, present [2]string) (r right, 
 	case f.Status == Unknown && r.err == x.unread && r.err != nil:
 		f.Status, f.Seen, f.Do = Denied, "what was just written cannot be read: "+textOf(r.err), hintOf(r.err)
 		f.Means = "if a KMS key is the reason, no log can be read; else just the right to read below " + probePrefix + " is missing"
+	case f.Status == Unknown && errors.Is(r.err, objstore.ErrDenied) && r.answers[0] == Yes:
+		f.Seen = "permitted below " + trees[0] + "; what is not there is denied below " + trees[1] + ", and no segment is known"
+		f.Do = "name a log that has segments, to tell one from the other: doctor --log ID"
 	case f.Status == Unknown && errors.Is(r.err, objstore.ErrDenied):
 		f.Status, f.Means, f.Do = Denied, hintOf(r.err), hintLog
 		f.Seen = "what is not there is denied below " + trees[0] + " or " + trees[1]
