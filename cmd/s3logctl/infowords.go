@@ -44,7 +44,7 @@ func infoWords(in backend.Info) (list []string) {
 	case in.LeaseState == "held":
 		say("Its writer%s asks not to be replaced before %s; --take-over replaces it all the same.", label, timeText(in.Lease.Until))
 	default:
-		say("Its writer%s has not said that it is done, and last wrote on %s. Whoever appends now replaces it; a minute after that the command line needs no --take-over for it.", label, timeText(in.Commit.At))
+		say("Its writer%s has not said that it is done, and last wrote on %s. From a minute after that on, whoever appends or resumes replaces it; before, that takes --take-over.", label, timeText(in.Commit.At))
 	}
 	say("Noted elsewhere, the root proves later that these events are still the same: `s3logctl verify %s --since %s`.", id, *rootText(in))
 	return list

@@ -80,6 +80,9 @@ const (
 func (g *globals) openInput(ctx context.Context, name string, whole bool) (r io.ReadCloser, shown string, err error) {
 	if name == stdinArg {
 		r = io.NopCloser(g.stdin)
+		if whole && g.stdinTTY {
+			g.notice("reading what is typed; Ctrl-D at the beginning of a line ends it")
+		}
 		if whole {
 			r = interruptible(ctx, r)
 		}

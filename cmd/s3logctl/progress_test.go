@@ -165,6 +165,10 @@ func TestTypedStream(t *testing.T) {
 	if r := typed.run("", "append", "log", "--stream", file(t, notes("b"))); r.exit != exitDone || r.stderr != "" {
 		t.Errorf("%+v", r)
 	}
+	// What waits for all of it says so.
+	if r := typed.run(notes("c"), "append", "log"); r.exit != exitDone || !strings.HasPrefix(r.stderr, "s3logctl: reading what is typed; Ctrl-D ") {
+		t.Errorf("%+v", r)
+	}
 }
 
 // Verbs that take long show that on a terminal, and nowhere else.
