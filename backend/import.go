@@ -103,8 +103,8 @@ func (im *importer) run(ctx context.Context, events iter.Seq2[[]byte, error]) (R
 		switch {
 		case err == nil:
 			err = cerr
-		case cerr == nil && ctx.Err() != nil:
-			err = context.Cause(ctx) // what was under way has been decided
+		case cerr == nil && ctx.Err() != nil && errors.Is(err, ErrOutcomeUnknown):
+			err = context.Cause(ctx) // what was under way has been decided since
 		}
 	}
 	if err != nil {
