@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/s3log/s3log/internal/words"
 	"github.com/s3log/s3log/manifest"
@@ -27,7 +28,7 @@ type ImportOptions struct {
 //
 // The events are taken one by one, so a session of any size can be imported. An
 // import that was interrupted leaves a beginning of the session, and lets the log
-// go; repeating it goes on from there. An error of the sequence ends the import
+// go if that takes no more than some seconds; repeating it goes on from there. An error of the sequence ends the import
 // with that error, after what came before it was committed.
 func (b *Backend) Import(ctx context.Context, id string, events iter.Seq2[[]byte, error], opt ImportOptions) (Receipt, error) {
 	header, _, err := checkHeader(opt.Header)
@@ -98,14 +99,7 @@ func (im *importer) run(ctx context.Context, events iter.Seq2[[]byte, error]) (R
 		}
 	}
 	if im.log != nil {
-		// What is there is good, and whoever repeats the import need not wait.
-		cerr := im.log.Close(context.WithoutCancel(ctx), CloseOptions{Release: true})
-		switch {
-		case err == nil:
-			err = cerr
-		case cerr == nil && ctx.Err() != nil && errors.Is(err, ErrOutcomeUnknown):
-			err = context.Cause(ctx) // what was under way has been decided since
-		}
+		err = im.close(ctx, err)
 	}
 	if err != nil {
 		return Receipt{}, err
@@ -123,6 +117,35 @@ func (im *importer) run(ctx context.Context, events iter.Seq2[[]byte, error]) (R
 	}
 	im.last.First, im.last.Count = im.first, im.last.Next-im.first
 	return im.last, nil
+}
+
+// letGo bounds how long an import that was given up tries to let the log go, and to
+// find out what became of its last commit.
+const letGo = 5 * time.Second
+
+// close ends the handle of an import that came to err. What is there is good, so the
+// log is let go in any case: whoever repeats the import need not wait then.
+func (im *importer) close(ctx context.Context, err error) error {
+	after := context.WithoutCancel(ctx)
+	if err != nil {
+		var cancel func()
+		after, cancel = context.WithTimeout(after, letGo)
+		defer cancel()
+	}
+	cerr := im.log.Close(after, CloseOptions{Release: true})
+	if err == nil {
+		return cerr
+	}
+	if !errors.Is(err, ErrOutcomeUnknown) {
+		return err
+	}
+	switch ended := im.log.Err(); { // what was under way may have been decided since
+	case cerr == nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case ended != nil && !errors.Is(ended, ErrOutcomeUnknown):
+		return ended
+	}
+	return err
 }
 
 func (im *importer) feed(ctx context.Context, events iter.Seq2[[]byte, error]) error {

@@ -246,5 +246,13 @@ func TestImportsAtATime(t *testing.T) {
 	if got := fromJSON[imported](t, r.stdout); !got.Duplicate || got.Next != 20 {
 		t.Errorf("%+v", got)
 	}
+	// The same where the log has a beginning.
+	begun := strings.Join(strings.SplitAfter(lines, "\n")[:6], "")
+	c.must(begun, "import", "--log", "begun", "-")
+	other = faultstore.Before(func() { c.must(lines, "import", "--log", "begun", "-") })
+	r = c.faulty(faultstore.Rule{Match: faultstore.Puts("manifests/"), Nth: 1, Fault: other}).want(exitDone, lines, "import", "--log", "begun", "-", "--output", "json")
+	if got := fromJSON[imported](t, r.stdout); !got.Duplicate || got.Next != 20 {
+		t.Errorf("%+v", got)
+	}
 	c.want(exitConflict, c.must("", "generate", "--events", "21", "--seed", "2"), "import", "--log", "log", "-")
 }

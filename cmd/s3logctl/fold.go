@@ -128,7 +128,7 @@ func runFold(ctx context.Context, g *globals, ids []string, f foldFlags, a apply
 	for id, err := range logs {
 		none = false
 		if ctx.Err() != nil {
-			g.complain(fmt.Errorf("%s and what follows: not folded: %w", quote(id), ctx.Err()))
+			g.complain(fmt.Errorf("%s: not folded: %w", rest(id), ctx.Err()))
 			break
 		}
 		if err == nil {

@@ -119,18 +119,18 @@ func (f *importFlags) importFile(ctx context.Context, g *globals, b *backend.Bac
 		return at(err)
 	}
 	var r backend.Receipt
-	for range 2 { // another import may have begun the log since it was looked for: then this one has to compare
+	for range 2 { // another import may have begun the log, or gone on with it, since it was looked at: then this one has to compare
 		p = g.newProgress("importing "+quote(id), events, s.events)
 		r, err = b.Import(ctx, id, f.replay(in, s, p), backend.ImportOptions{Header: s.header, AdoptOptions: adoptOptions(f.takeOver)})
 		p.done()
-		if !errors.Is(err, backend.ErrExists) {
+		if !errors.Is(err, backend.ErrExists) && !errors.Is(err, backend.ErrSeqMismatch) {
 			break
 		}
 	}
 	switch {
 	case errors.Is(err, backend.ErrExists):
 		return withHint(at(err), "--log imports it under another id")
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled) && !errors.Is(err, backend.ErrOutcomeUnknown):
 		return withHint(at(err), "what was committed is there: repeat it, and it goes on from there")
 	case err != nil:
 		return at(err)

@@ -131,7 +131,7 @@ func runVerify(ctx context.Context, g *globals, ids []string, all bool, opt back
 	for id, err := range logs {
 		none = false
 		if ctx.Err() != nil {
-			err = fmt.Errorf("%s and what follows: not verified: %w", quote(id), ctx.Err())
+			err = fmt.Errorf("%s: not verified: %w", rest(id), ctx.Err())
 		} else if err == nil {
 			err = verifyLog(ctx, g, r, id, opt)
 		}
@@ -154,6 +154,14 @@ func runVerify(ctx context.Context, g *globals, ids []string, all bool, opt back
 		g.noLogs(false)
 	}
 	return nil
+}
+
+// rest is what a command that ends at a log does not come to.
+func rest(id string) string {
+	if id == "" { // it was still looking for it
+		return "what follows"
+	}
+	return quote(id) + " and what follows"
 }
 
 func named(ids []string) iter.Seq2[string, error] {
