@@ -73,7 +73,7 @@ func thousandAppends(t *testing.T, foreground bool) {
 	segments, retired := len(head.Record.Segments), len(head.Record.Retired)
 	uploaded := len(mem.Snapshot("segments/"))
 	t.Logf("%+v; %d segments uploaded, %d named, %d replaced by merges", counts, uploaded, segments, retired)
-	if retired < 4 {
+	if foreground && retired < 4 { // in the background, a busy machine may not come to it
 		t.Error("nothing was merged: the test shows too little")
 	}
 	// What is under way in the background when the handle closes is given up, or

@@ -243,7 +243,7 @@ func TestFaultsAtRandom(t *testing.T) {
 		}
 	})
 	for _, o := range []outcome{committed, notCommitted, unknown} {
-		if outcomes[o] == 0 && stories > 1 {
+		if outcomes[o] == 0 && stories >= 40 { // few may happen to have none that is unknown
 			t.Errorf("no outcome was %v: the test shows too little", o)
 		}
 	}
