@@ -28,8 +28,9 @@ type ImportOptions struct {
 //
 // The events are taken one by one, so a session of any size can be imported. An
 // import that was interrupted leaves a beginning of the session, and lets the log
-// go if that takes no more than some seconds; repeating it goes on from there. An error of the sequence ends the import
-// with that error, after what came before it was committed.
+// go if that takes no more than some seconds; repeating it goes on from there. An
+// error of the sequence ends the import with that error, after what came before it
+// was committed.
 func (b *Backend) Import(ctx context.Context, id string, events iter.Seq2[[]byte, error], opt ImportOptions) (Receipt, error) {
 	header, _, err := checkHeader(opt.Header)
 	if err != nil {
